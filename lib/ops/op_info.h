@@ -1,0 +1,133 @@
+// OpInfo: all that is known of an operator, as one constant row of the op table.
+//
+//   {.name = "Relu", .since = 1, .kind = Kind::pointwise, .access = notation<"b.. -> b..">,
+//    .cost = {.vector_per_point = 1}},
+//
+// A facet that is left out has a stated default: types follow from the access, values are not known,
+// work is points × cost with each operand crossing memory once.
+#pragma once
+
+#include "ir/graph.h"
+#include "ops/access.h"
+#include "ops/work.h"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace roofcast {
+
+struct OpInfo;
+
+// One Instance as a rule sees it: typed access to attributes, operand types and known values.
+class OpView {
+public:
+  OpView(Module& module, const Instance& instance) : module(module), instance(instance) {}
+
+  Module& module;
+  const Instance& instance;
+
+  // Operands.
+  size_t input_count() const { return instance.inputs.size(); }
+  size_t output_count() const { return instance.wanted.size(); }
+  bool has(size_t input) const { return input < instance.present.size() && instance.present[input]; }
+  bool wants(size_t output) const { return output < instance.wanted.size() && instance.wanted[output]; }
+  Type in(size_t i) const { return i < instance.inputs.size() ? instance.inputs[i] : nullptr; }
+  Type out(size_t i) const { return i < instance.outputs.size() ? instance.outputs[i] : nullptr; }
+  bool ranked(size_t i) const { return in(i) && in(i)->is_tensor() && in(i)->ranked; }
+  size_t rank(size_t i) const { return in(i)->dims.size(); }
+  Expr dim(size_t i, size_t d) const { return in(i)->dims[d]; }
+  DType dtype(size_t i) const { return in(i) ? in(i)->dtype : DType::undefined; }
+  // Bytes that hold input i in memory (packed, where it is stored so); unknown if the size is.
+  Expr bytes(size_t i) const;
+  Expr output_bytes(size_t i) const;
+
+  // Known values of small integer inputs.
+  Elements values(size_t i) const { return i < instance.elements.size() ? instance.elements[i] : nullptr; }
+  std::optional<std::vector<Expr>> exprs(size_t i) const;       // every element, symbolic; unknown Expr where not known
+  std::optional<std::vector<int64_t>> constants(size_t i) const; // only if all are constant
+  std::optional<double> scalar(size_t i) const;                  // a one-element input
+
+  // Attributes; an attribute of another type counts as left out.
+  const Attribute* attribute(std::string_view name) const;
+  int64_t integer(std::string_view name, int64_t otherwise) const;
+  double real(std::string_view name, double otherwise) const;
+  std::string_view string(std::string_view name, std::string_view otherwise) const;
+  std::optional<std::vector<int64_t>> integers(std::string_view name) const;
+  int opset() const { return instance.opset; }
+  std::string_view op_name() const { return module.names[instance.op_type]; }
+};
+
+// What an infer rule writes to.
+class InferContext : public OpView {
+public:
+  InferContext(Module& module, Instance& instance, NodeId node)
+      : OpView(module, instance), target_(instance), node_(node) {}
+
+  void output(size_t i, Type type);
+  void output(size_t i, DType dtype, std::vector<Expr> dims) { output(i, module.tensor(dtype, std::move(dims))); }
+  void output_unranked(size_t i, DType dtype) { output(i, module.unranked(dtype)); }
+
+  // A size that only data decides, named after the node. `bound`: unknown if there is no finite one.
+  // `expected`: what is used when unset, if other than the bound.
+  Expr fresh(std::string_view what, Expr bound, int64_t lower = 0, Expr expected = {});
+
+  // Ends inference of this node with an error (exit 2).
+  void fail(std::string_view code, std::string message, std::string hint = {});
+  bool failed() const { return fault_.has_value(); }
+  const std::optional<Diagnostic>& fault() const { return fault_; }
+  NodeId node() const { return node_; }
+
+  // Checks with the usual message; false after fail().
+  bool need_inputs(size_t count);
+  bool need_rank(size_t input, size_t at_least, size_t at_most = limits::rank);
+  // An axis attribute in [-rank, rank) made non-negative; fails otherwise.
+  std::optional<size_t> axis(int64_t axis, size_t rank);
+
+private:
+  Instance& target_;
+  NodeId node_;
+  std::optional<Diagnostic> fault_;
+};
+
+using AccessRule = AccessResult(const OpView&);
+using InferRule = void(InferContext&);
+// Values of output 0 from known input values; outputs' types are inferred already.
+using ValueRule = std::optional<std::vector<Scalar>>(const OpView&);
+// Adjusts the default Work (which has been filled in already).
+using WorkRule = void(const OpView&, Work&);
+
+// FLOPs per point of the iteration space, and per line (points over the online or reduced factors).
+struct Cost {
+  int matrix_per_point = 0;
+  int vector_per_point = 0;
+  int vector_per_line = 0;    // may be negative: a sum over n takes n − 1 additions
+  int vector_per_output = 0;  // per element of output 0
+};
+
+struct OpInfo {
+  std::string_view domain = "";   // "" is ai.onnx
+  std::string_view name;
+  int since = 1;
+  Kind kind = Kind::opaque;
+  AccessRule* access = nullptr;
+  InferRule* infer = nullptr;
+  ValueRule* value = nullptr;
+  WorkRule* work = nullptr;
+  Cost cost = {};
+  std::string_view uncounted = "";  // the reason, for ops whose cost cannot be known
+  std::string_view formula = "";    // readable algebra where it does not follow from access and cost
+  std::string_view source = "";     // of the counting convention; default: ONNX operator spec
+};
+
+// A string as a template argument, so that `notation<"m k, k n -> m n">` is a function pointer.
+template <size_t N> struct Literal {
+  char text[N];
+  constexpr Literal(const char (&s)[N]) { std::copy_n(s, N, text); }
+};
+AccessResult bind_notation(const OpView& view, std::string_view pattern);
+template <Literal L> AccessResult notation(const OpView& view) { return bind_notation(view, L.text); }
+
+}  // namespace roofcast
