@@ -53,6 +53,7 @@ public:
 
 private:
   friend class ExprPool;
+  friend struct Algebra;
   explicit Expr(const ExprNode* node) : bits_(reinterpret_cast<uint64_t>(node)) {}
   static constexpr uint64_t overflow_bits = 2;
   uint64_t bits_ = 0;

@@ -15,6 +15,7 @@
 //   t>     ordered: step after step                never split
 //   (g m)  one dim made of two factors, g outermost
 //   b..    as many dims as are left, right-aligned and broadcast as in numpy
+//   n?     a dim that may be one instead (broadcast)
 //   1      a dim of size one
 //   .      a left-out operand or one outside the loops (a scalar, a shape)
 // From the factors follow output dims, points, bytes, shardings, gradients and fusion.

@@ -1,6 +1,6 @@
 // OpInfo: all that is known of an operator, as one constant row of the op table.
 //
-//   {.name = "Relu", .since = 1, .kind = Kind::pointwise, .access = notation<"b.. -> b..">,
+//   {.name = "Relu", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..",
 //    .cost = {.vector_per_point = 1}},
 //
 // A facet that is left out has a stated default: types follow from the access, values are not known,
@@ -11,7 +11,6 @@
 #include "ops/access.h"
 #include "ops/work.h"
 
-#include <algorithm>
 #include <optional>
 #include <span>
 #include <string>
@@ -70,6 +69,9 @@ public:
   void output(size_t i, DType dtype, std::vector<Expr> dims) { output(i, module.tensor(dtype, std::move(dims))); }
   void output_unranked(size_t i, DType dtype) { output(i, module.unranked(dtype)); }
 
+  // Values of a small output; a value rule serves where they follow from known inputs alone.
+  void output_values(size_t i, std::vector<Scalar> items);
+
   // A size that only data decides, named after the node. `bound`: unknown if there is no finite one.
   // `expected`: what is used when unset, if other than the bound.
   Expr fresh(std::string_view what, Expr bound, int64_t lower = 0, Expr expected = {});
@@ -112,22 +114,20 @@ struct OpInfo {
   std::string_view name;
   int since = 1;
   Kind kind = Kind::opaque;
-  AccessRule* access = nullptr;
+  std::string_view access = "";        // the notation; printed by `roofcast ops`
+  AccessRule* access_rule = nullptr;   // where the notation depends on ranks or attributes
   InferRule* infer = nullptr;
   ValueRule* value = nullptr;
   WorkRule* work = nullptr;
+  DType result = DType::undefined;     // element type of outputs; undefined: that of input 0
   Cost cost = {};
   std::string_view uncounted = "";  // the reason, for ops whose cost cannot be known
   std::string_view formula = "";    // readable algebra where it does not follow from access and cost
   std::string_view source = "";     // of the counting convention; default: ONNX operator spec
 };
 
-// A string as a template argument, so that `notation<"m k, k n -> m n">` is a function pointer.
-template <size_t N> struct Literal {
-  char text[N];
-  constexpr Literal(const char (&s)[N]) { std::copy_n(s, N, text); }
-};
+// The op's access bound to this instance; empty if it has none or the ranks are not known.
+AccessResult access_of(const OpView& view);
 AccessResult bind_notation(const OpView& view, std::string_view pattern);
-template <Literal L> AccessResult notation(const OpView& view) { return bind_notation(view, L.text); }
 
 }  // namespace roofcast

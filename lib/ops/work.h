@@ -59,6 +59,7 @@ struct Work {
   Expr matrix_flops = 0, vector_flops = 0;
   std::vector<Expr> reads, writes;   // bytes from and to memory by operand
   Transfer transfer;
+  bool causal = false;               // attention under a causal mask
   std::string_view uncounted;        // non-empty: the reason why the cost is not known
 };
 
