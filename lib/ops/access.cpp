@@ -147,7 +147,7 @@ private:
         return;
       }
       size_t& rank = list_rank_[list];
-      if (side == 0 || !rank) rank = std::max(rank, t->dims.size() + 1 - operand.dims.size());
+      rank = std::max(rank, t->dims.size() + 1 - operand.dims.size());
     });
     each_operand([&](int, size_t, const OperandPattern& operand) {
       for (const DimPattern& d : operand.dims)
