@@ -143,6 +143,7 @@ struct Module {
   std::vector<ValueId> operands;         // inputs and outputs of nodes, one after another
   std::vector<RegionId> node_regions;
   std::vector<AttributeList> attributes; // by node, parallel to `nodes`
+  std::vector<int> node_opsets;          // likewise: of the node's domain (functions have their own)
   std::vector<Instance> instances;
 
   std::map<std::string, int64_t, std::less<>> opsets;  // domain ("" is ai.onnx) → version
@@ -151,6 +152,7 @@ struct Module {
   uint64_t declared_nodes = 0;           // in the file, subgraphs and function bodies included
   std::vector<std::pair<std::string, std::string>> device_configurations;  // name, number of devices
   std::map<uint32_t, std::string> node_shardings;  // node index → raw NodeDeviceConfigurationProto
+  Bindings bound;                        // symbols that the user's --set and --shape made constants
   std::vector<Diagnostic> warnings;
   std::vector<std::shared_ptr<const void>> owners;     // mapped files that names point into
 

@@ -1,0 +1,18 @@
+// What a user says of a model's inputs: sizes of symbols, shapes, and values of small inputs.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace roofcast {
+
+struct LoadOptions {
+  std::vector<std::pair<std::string, int64_t>> set;                    // --set batch=8; globs as u*
+  std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;    // --shape input_ids=1x512
+  std::vector<std::pair<std::string, std::vector<int64_t>>> values;    // --value n=3
+  bool keep_symbols = false;  // leave `set` for evaluation instead of binding it while loading
+};
+
+}  // namespace roofcast

@@ -1,0 +1,41 @@
+#include "support/mapped_file.h"
+
+#include "support/diagnostic.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace roofcast {
+
+Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  auto fail = [&](const std::string& what) {
+    if (fd >= 0) ::close(fd);
+    return error("file-missing", what, {.file = path}, "check the path");
+  };
+  if (fd < 0) return fail(std::strerror(errno));
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) return fail(std::strerror(errno));
+  if (!S_ISREG(info.st_mode)) return fail("is not a regular file");
+  const size_t size = static_cast<size_t>(info.st_size);
+  if (size == 0) {
+    ::close(fd);
+    return std::shared_ptr<const MappedFile>(new MappedFile({}));
+  }
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
+  if (data == MAP_FAILED) return fail(std::strerror(errno));
+  ::close(fd);
+  // Without this the kernel reads ahead into weights, and a cold 1 GiB model is read whole.
+  if (size > (size_t{16} << 20)) ::madvise(data, size, MADV_RANDOM);
+  return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const char*>(data), size}));
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+}
+
+}  // namespace roofcast
