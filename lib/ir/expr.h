@@ -98,6 +98,7 @@ struct Symbol {
   Expr expected;     // used when unset, if other than the bound (routing masks, branches)
   std::string node;  // of data-dependent symbols: the node that makes it
   std::string why;   // one phrase for coverage.assumed
+  std::vector<std::string> aliases;  // what the file calls it
 };
 
 // Values of all symbols of a pool, by id.

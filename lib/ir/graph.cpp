@@ -142,22 +142,29 @@ AttributeList Module::attribute_list(std::vector<Attribute> items) {
   return at->second.get();
 }
 
+static std::string instance_key(const Instance& instance, bool with_outputs) {
+  Key key;
+  key.add(instance.op).add(instance.op_type.index).add(instance.domain.index).add(instance.opset).add(instance.attributes);
+  key.add(instance.inputs.size());
+  for (size_t i = 0; i < instance.inputs.size(); ++i)
+    key.add(instance.inputs[i]).add(instance.elements[i]).add(instance.stored[i]).add(instance.alias[i]).add<bool>(instance.present[i]);
+  for (bool w : instance.wanted) key.add(w);
+  if (with_outputs)
+    for (Type t : instance.outputs) key.add(t);
+  return key.take();
+}
+
 std::pair<InstanceId, bool> Module::instance(Instance instance) {
   const InstanceId next{static_cast<uint32_t>(instances.size())};
   if (!instance.only.valid()) {
-    Key key;
-    key.add(instance.op).add(instance.op_type.index).add(instance.domain.index).add(instance.opset).add(instance.attributes);
-    key.add(instance.inputs.size());
-    for (size_t i = 0; i < instance.inputs.size(); ++i)
-      key.add(instance.inputs[i]).add(instance.elements[i]).add(instance.stored[i]).add(instance.alias[i]).add<bool>(instance.present[i]);
-    for (bool w : instance.wanted) key.add(w);
-    for (Type t : instance.outputs) key.add(t);
-    auto [at, is_new] = tables_->instances.try_emplace(key.take(), next);
+    auto [at, is_new] = tables_->instances.try_emplace(instance_key(instance, true), next);
     if (!is_new) return {at->second, false};
   }
   instances.push_back(std::move(instance));
   return {next, true};
 }
+
+void Module::forget(InstanceId id) { tables_->instances.erase(instance_key(instances[id.index], false)); }
 
 std::string display_name(const Module& module, NodeId id) {
   const Node& node = module[id];

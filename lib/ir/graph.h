@@ -179,6 +179,8 @@ struct Module {
   AttributeList attribute_list(std::vector<Attribute> items);
   // The equal Instance if there is one (its outputs too, if it has been inferred), else a new one.
   std::pair<InstanceId, bool> instance(Instance instance);
+  // Keeps an Instance that turned out to be for one node only from being shared.
+  void forget(InstanceId id);
 
   Module();
   ~Module();

@@ -94,6 +94,22 @@ private:
   std::optional<Diagnostic> fault_;
 };
 
+// The bodies of a control op, as its rule sees them: bind their inputs, infer them, read the results.
+class Bodies {
+public:
+  virtual ~Bodies() = default;
+  virtual size_t count() const = 0;
+  virtual std::string_view name(size_t body) const = 0;  // "then_branch", "body"
+  virtual size_t input_count(size_t body) const = 0;
+  virtual size_t output_count(size_t body) const = 0;
+  virtual void bind_input(size_t body, size_t i, Type type, Elements elements) = 0;
+  virtual void infer(size_t body) = 0;                   // a fault inside ends the whole inference
+  virtual Type output(size_t body, size_t i) const = 0;
+  virtual Elements output_elements(size_t body, size_t i) const = 0;
+  virtual void set_trips(size_t body, Expr trips) = 0;   // how often it runs each time the op does
+};
+
+using ControlRule = void(InferContext&, Bodies&);
 using AccessRule = AccessResult(const OpView&);
 using InferRule = void(InferContext&);
 // Values of output 0 from known input values; outputs' types are inferred already.
@@ -109,6 +125,15 @@ struct Cost {
   int vector_per_output = 0;  // per element of output 0
 };
 
+// How routing through a mixture of experts is recognised: which tokens an expert takes is decided by
+// data, but on average it takes top-k / experts of them.
+enum class Routing : uint8_t {
+  none,
+  indices,   // output 1 holds indices chosen among candidates (TopK)
+  one_hot,   // compares indices with each candidate: one in `candidates` is set
+  compact,   // counts what is set (NonZero)
+};
+
 struct OpInfo {
   std::string_view domain = "";   // "" is ai.onnx
   std::string_view name;
@@ -119,8 +144,12 @@ struct OpInfo {
   InferRule* infer = nullptr;
   ValueRule* value = nullptr;
   WorkRule* work = nullptr;
+  ControlRule* control = nullptr;  // instead of infer, for ops with bodies
   DType result = DType::undefined;     // element type of outputs; undefined: that of input 0
   Cost cost = {};
+  Routing routing = Routing::none;
+  bool dequantizes = false;            // of a constant: consumers read the packed bytes
+  uint32_t auxiliary = 0;              // bit i: input i holds scales or zero points, not parameters
   std::string_view uncounted = "";  // the reason, for ops whose cost cannot be known
   std::string_view formula = "";    // readable algebra where it does not follow from access and cost
   std::string_view source = "";     // of the counting convention; default: ONNX operator spec

@@ -26,7 +26,7 @@ struct Index {
 
 std::span<const OpFamily> op_families() {
   static const OpFamily families[] = {
-      contraction_ops(), pointwise_ops(), shape_ops(),
+      contraction_ops(), pointwise_ops(), shape_ops(), control_ops(),
   };
   return families;
 }
