@@ -1,4 +1,4 @@
-// What a user says of a model's inputs: sizes of symbols, shapes, and values of small inputs.
+// What a user says of a model: sizes of symbols, shapes, values of small inputs, other types.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@ struct LoadOptions {
   std::vector<std::pair<std::string, int64_t>> set;                    // --set batch=8; globs as u*
   std::vector<std::pair<std::string, std::vector<int64_t>>> shapes;    // --shape input_ids=1x512
   std::vector<std::pair<std::string, std::vector<int64_t>>> values;    // --value n=3
+  std::string dtype;          // --dtype bf16: floating-point activations, as a what-if
+  std::string weight_dtype;   // --weight-dtype fp8: of weights
   bool keep_symbols = false;  // leave `set` for evaluation instead of binding it while loading
 };
 

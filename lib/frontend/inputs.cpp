@@ -110,4 +110,34 @@ Status bind_inputs(Module& m, const LoadOptions& options, Bindings& solved) {
   return Ok{};
 }
 
+Status bind_symbols(Module& m, const LoadOptions& options) {
+  std::vector<std::string> names;
+  std::vector<bool> used(options.set.size());
+  for (SymbolId id = 0; id < m.exprs.symbol_count(); ++id) {
+    const Symbol& symbol = m.exprs.info(id);
+    names.push_back(symbol.name);
+    // The exact name wins over a glob, an earlier setting over a later one.
+    std::optional<size_t> best;
+    for (size_t i = 0; i < options.set.size(); ++i) {
+      const std::string& wanted = options.set[i].first;
+      auto fits = [&](const std::string& name) { return glob_match(wanted, name); };
+      if (!fits(symbol.name) && std::none_of(symbol.aliases.begin(), symbol.aliases.end(), fits)) continue;
+      used[i] = true;
+      if (!best || wanted == symbol.name) best = i;
+    }
+    if (best && !m.bound.get(id)) m.bound.set(id, options.set[*best].second);
+  }
+  for (size_t i = 0; i < options.set.size(); ++i) {
+    const auto& [name, value] = options.set[i];
+    if (value < 0) return error("usage", "--set " + name + " is negative", {.file = m.file}, "a size is 0 or more");
+    if (used[i]) continue;
+    std::vector<std::string> near = nearest_names(name, names);
+    if (near.empty()) near.assign(names.begin(), names.begin() + static_cast<ptrdiff_t>(std::min<size_t>(names.size(), 5)));
+    std::string hint = names.empty() ? "it has none" : "near:";
+    for (const std::string& n : near) hint += " " + n;
+    return error("symbol-unknown", "no symbol is called \"" + name + "\"", {.file = m.file}, hint);
+  }
+  return Ok{};
+}
+
 }  // namespace roofcast

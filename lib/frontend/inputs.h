@@ -23,4 +23,8 @@ bool glob_match(std::string_view pattern, std::string_view text);
 // gives inputs their values. Symbols solved are added to `solved`.
 Status bind_inputs(Module& module, const LoadOptions& options, Bindings& solved);
 
+// After inference: settings for symbols that came into being since (data-dependent sizes, branches) go
+// to `module.bound`; a setting that no symbol has is an error.
+Status bind_symbols(Module& module, const LoadOptions& options);
+
 }  // namespace roofcast

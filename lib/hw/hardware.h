@@ -1,64 +1,38 @@
-// Hardware as data: peaks, memories, links, and where each figure comes from.
-//
-// All rates are dense, per direction and in SI units. A figure that is not known is absent, and what
-// needs it is reported as not known.
+// Rates of a Hardware by the contract's rules.
 #pragma once
 
 #include "ir/type.h"
+#include "roofcast/hardware.h"
 
-#include <map>
 #include <optional>
-#include <string>
-#include <vector>
+#include <span>
+#include <string_view>
 
 namespace roofcast {
 
-// A number with its provenance. Exactly one of `source` and `fitted_on` is set.
-struct Figure {
-  double value = 0;
-  std::string source;     // document, or derivation
-  std::string fitted_on;  // data that the constant was fitted on
-};
+// FLOP/s for contractions in `type`: the matrix peak; for fp32 and fp64, and on a device without
+// matrix units, else the vector peak of that type. Absent: the hardware file lacks it.
+std::optional<double> matrix_rate(const Hardware& hardware, MathType type);
 
-struct Memory {
-  std::string name;                  // "hbm", "l2", "smem"
-  std::optional<Figure> bandwidth;   // bytes/s
-  std::optional<Figure> capacity;    // bytes; smem: per core
-};
+// FLOP/s for everything else: the vector peak of `type`; types that vector units do not add natively
+// (bf16 on most devices, fp8, integers) are converted and run at the fp32 rate.
+std::optional<double> vector_rate(const Hardware& hardware, MathType type);
 
-struct Link {
-  std::string name;                  // "nvlink4", "pcie5", "infiniband"
-  Figure bandwidth;                  // bytes/s per direction and device, all its ports together
-  std::optional<Figure> latency;     // seconds, one hop
-  std::string topology = "switch";   // switch | ring | mesh | torus | pair | host
-  bool in_network_reduction = false; // NVLS, SHARP
-};
+std::optional<double> memory_bandwidth(const Hardware& hardware);       // bytes/s of the main memory
+std::optional<double> memory_capacity(const Hardware& hardware);        // bytes
+std::optional<double> cache_capacity(const Hardware& hardware);         // bytes of the last-level cache
+std::optional<double> constant(const Hardware& hardware, const std::string& name);  // [kernel] or [chip]
 
-struct Device {
-  std::string name, vendor, family;
-  std::map<MathType, Figure> matrix_peak, vector_peak;  // FLOP/s
-  std::vector<Memory> memories;      // outermost first
-  std::optional<Figure> cores;       // SMs, CUs, CPU cores
-  std::optional<Figure> clock;       // Hz, highest sustained
-  std::optional<Figure> tdp;         // W
-  std::map<std::string, Figure> constants;  // of the kernel model, by name: "launch_overhead" (s), …
+// Levels of the network, innermost first.
+std::vector<std::pair<std::string, const Link*>> link_levels(const Hardware& hardware);
 
-  const Memory* memory(std::string_view name) const;
-  std::optional<double> constant(std::string_view name) const;
-  // Peak by the contract's rule: fp32 contractions fall back to the fp32 vector peak.
-  std::optional<double> matrix_rate(MathType type) const;
-  std::optional<double> vector_rate(MathType type) const;
+// What the kernel model may know of a device beside its peaks; see docs/time-model.md.
+struct KernelConstant {
+  std::string_view name, unit, meaning;
 };
+std::span<const KernelConstant> kernel_constant_table();
 
-// Devices joined by links, innermost level first: 8 by NVLink, then nodes by InfiniBand.
-struct Cluster {
-  struct Level {
-    Link link;
-    int64_t size = 1;  // groups of the level below joined by it; 0: as many as asked for
-  };
-  std::string name, source;
-  Device device;
-  std::vector<Level> levels;
-};
+// FLOP per byte at which `type`'s matrix roof meets the memory roof.
+std::optional<double> knee(const Hardware& hardware, MathType type);
 
 }  // namespace roofcast

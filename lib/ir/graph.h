@@ -152,6 +152,7 @@ struct Module {
   uint64_t declared_nodes = 0;           // in the file, subgraphs and function bodies included
   std::vector<std::pair<std::string, std::string>> device_configurations;  // name, number of devices
   std::map<uint32_t, std::string> node_shardings;  // node index → raw NodeDeviceConfigurationProto
+  bool tf32 = false;                     // fp32 contractions run in TF32 (--dtype tf32)
   Bindings bound;                        // symbols that the user's --set and --shape made constants
   std::vector<Diagnostic> warnings;
   std::vector<std::shared_ptr<const void>> owners;     // mapped files that names point into

@@ -212,6 +212,11 @@ void einsum_work(const OpView&, Work& w) {
   if (in.size() == 1 && have != result) w.vector_flops = size(have) - size(result);
 }
 
+// int4 blocks hold N·K elements, two to a byte; scales and zero points are no parameters.
+PackedWeight nbits_weight(const OpView& v) {
+  return {1, Expr(v.integer("N", 0)) * Expr(v.integer("K", 0))};
+}
+
 constexpr std::string_view product = "b.. m k, b.. k n -> b.. m n";
 #define MICROSOFT(op_name) .domain = "com.microsoft", .name = op_name, .since = 1, .kind = Kind::contraction
 
@@ -269,9 +274,9 @@ constexpr OpInfo table[] = {
      .work = integer_work, .cost = {.matrix_per_point = 2, .vector_per_output = 1}},
     {MICROSOFT("DynamicQuantizeMatMul"), .access = product, .access_rule = matmul_access, .work = dynamic_work, .cost = {.matrix_per_point = 2}},
     {MICROSOFT("MatMulNBits"), .access = "b.. k, n k 1 -> b.. n", .access_rule = packed_access, .infer = infer_packed, .work = packed_work,
-     .cost = {.matrix_per_point = 2}, .formula = "2*points*N*K; vector 2*N*K to dequantise"},
+     .cost = {.matrix_per_point = 2}, .auxiliary = 0b1100, .packed_weight = nbits_weight, .formula = "2*points*N*K; vector 2*N*K to dequantise"},
     {MICROSOFT("MatMulBnb4"), .access = "b.. k, n k 1 -> b.. n", .access_rule = packed_access, .infer = infer_packed, .work = packed_work,
-     .cost = {.matrix_per_point = 2}, .formula = "2*points*N*K; vector 2*N*K to dequantise"},
+     .cost = {.matrix_per_point = 2}, .auxiliary = 0b1100, .packed_weight = nbits_weight, .formula = "2*points*N*K; vector 2*N*K to dequantise"},
     {MICROSOFT("SparseToDenseMatMul"), .access = product, .access_rule = fused_matmul_access, .cost = {.matrix_per_point = 2},
      .uncounted = "the number of non-zeros is decided by data"},
 };

@@ -134,6 +134,13 @@ enum class Routing : uint8_t {
   compact,   // counts what is set (NonZero)
 };
 
+// A weight whose bytes hold more or other than its elements: int4 blocks, two to a byte.
+struct PackedWeight {
+  size_t input = 0;
+  Expr elements;  // logical ones
+};
+using PackedWeightRule = PackedWeight(const OpView&);
+
 struct OpInfo {
   std::string_view domain = "";   // "" is ai.onnx
   std::string_view name;
@@ -150,6 +157,7 @@ struct OpInfo {
   Routing routing = Routing::none;
   bool dequantizes = false;            // of a constant: consumers read the packed bytes
   uint32_t auxiliary = 0;              // bit i: input i holds scales or zero points, not parameters
+  PackedWeightRule* packed_weight = nullptr;
   std::string_view uncounted = "";  // the reason, for ops whose cost cannot be known
   std::string_view formula = "";    // readable algebra where it does not follow from access and cost
   std::string_view source = "";     // of the counting convention; default: ONNX operator spec

@@ -274,6 +274,7 @@ Status retype(Module& m, const PassOptions& options) {
   const Result<DType> to = type_option("to"), weights = type_option("weights");
   if (!to) return to.error();
   if (!weights) return weights.error();
+  if (const auto at = options.find("to"); at != options.end() && at->second == "tf32") m.tf32 = true;
   for (Value& v : m.values) {
     if (!v.type || !v.type->is_tensor() || !is_float(v.type->dtype)) continue;
     const bool is_weight = v.storage == Storage::weight || v.storage == Storage::constant;

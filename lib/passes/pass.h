@@ -2,6 +2,7 @@
 #pragma once
 
 #include "ir/graph.h"
+#include "roofcast/model.h"
 
 #include <map>
 #include <span>
@@ -30,11 +31,6 @@ Status retype(Module& module, const PassOptions& options);
 
 // The Instance of a node whose outputs' types stand already (after a rewrite, instead of inference).
 InstanceId instance_with_outputs(Module& module, NodeId id);
-
-struct PassTime {
-  std::string pass;
-  double seconds;
-};
 
 // Runs "infer,retype{to=bf16}", verifying after each pass in development builds. Times are appended.
 Status run_pipeline(Module& module, std::string_view pipeline, std::vector<PassTime>* times = nullptr);

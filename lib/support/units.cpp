@@ -16,7 +16,7 @@ std::string format_significant(double value, int digits) {
   return text;
 }
 
-static std::string scaled(double value, const char* unit) {
+std::string format_quantity(double value, const char* unit) {
   if (value == 0) return fmt::format("0 {}", unit);
   constexpr const char* prefixes[] = {"", "k", "M", "G", "T", "P", "E", "Z"};
   int step = 0;
@@ -36,13 +36,13 @@ std::string format_seconds(double seconds) {
   return format_significant(seconds) + " s";
 }
 
-std::string format_bytes(double bytes) { return scaled(bytes, "B"); }
-std::string format_flops(double flops) { return scaled(flops, "FLOP"); }
-std::string format_rate(double per_second, const char* unit) { return scaled(per_second, unit) + "/s"; }
+std::string format_bytes(double bytes) { return format_quantity(bytes, "B"); }
+std::string format_flops(double flops) { return format_quantity(flops, "FLOP"); }
+std::string format_rate(double per_second, const char* unit) { return format_quantity(per_second, unit) + "/s"; }
 std::string format_share(double share) { return fmt::format("{:.1f} %", 100 * share); }
 
 std::string format_count(double count) {
-  std::string text = scaled(count, "");
+  std::string text = format_quantity(count, "");
   while (!text.empty() && text.back() == ' ') text.pop_back();
   return text;
 }

@@ -1,6 +1,6 @@
 // Time of a Problem on some hardware, by the roofline (ideal) or by the kernel model.
 //
-//   Time t = predict(problem, cluster, Model::ideal);
+//   Time t = predict(problem, hardware, TimeModel::ideal);
 //   t.math                 FLOPs / peak                       T_math
 //   max(t.hbm, t.net)      bytes / bandwidth                  T_comms
 //
@@ -17,8 +17,8 @@
 
 namespace roofcast {
 
-enum class Model : uint8_t { ideal, kernel };
-std::string_view name(Model);
+enum class TimeModel : uint8_t { ideal, kernel };
+std::string_view name(TimeModel);
 
 enum class Bound : uint8_t { none, compute, memory, communication, overhead };
 std::string_view name(Bound);
@@ -42,6 +42,9 @@ struct Time {
 using Explanation = std::vector<Term>;
 
 // `explanation`, if given, receives the terms; the same code computes and explains.
-Time predict(const Problem& problem, const Cluster& cluster, Model model, Explanation* explanation = nullptr);
+Time predict(const Problem& problem, const Hardware& hardware, TimeModel model, Explanation* explanation = nullptr);
+
+// The ideal model alone.
+Time roofline(const Problem& problem, const Hardware& hardware, Explanation* explanation = nullptr);
 
 }  // namespace roofcast

@@ -11,7 +11,8 @@ namespace roofcast::cli {
 namespace {
 
 const Command* const commands[] = {
-    &diagnose_command,
+    &analyze_command,
+    &hw_command,
 };
 
 // An error goes to stderr in one line, and with --format json to stdout as a document too.

@@ -1,0 +1,296 @@
+#include "roofcast/analyze.h"
+
+#include "api/costing.h"
+#include "ops/op_info.h"
+#include "support/diagnostic.h"
+#include "time/memory.h"
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+namespace roofcast {
+namespace {
+
+// "float32", "sequence(float32)", "map(int64, float32)".
+std::string dtype_text(Type type) {
+  switch (type->kind) {
+  case TypeKind::tensor: return std::string(name(type->dtype));
+  case TypeKind::sparse_tensor: return "sparse_tensor(" + std::string(name(type->dtype)) + ")";
+  case TypeKind::sequence: return "sequence(" + (type->element ? dtype_text(type->element) : "?") + ")";
+  case TypeKind::optional: return "optional(" + (type->element ? dtype_text(type->element) : "?") + ")";
+  case TypeKind::map:
+    return "map(" + std::string(name(type->dtype)) + ", " + (type->element ? dtype_text(type->element) : "?") + ")";
+  }
+  return "?";
+}
+
+std::optional<std::vector<int64_t>> shape_of(Type type, const Bindings& values) {
+  if (!type || !(type->is_tensor() || type->kind == TypeKind::sparse_tensor) || !type->ranked) return std::nullopt;
+  std::vector<int64_t> dims;
+  for (Expr d : type->dims) {
+    const auto v = evaluate(d, values);
+    if (!v) return std::nullopt;
+    dims.push_back(*v);
+  }
+  return dims;
+}
+
+std::string join(const std::vector<int64_t>& dims) {
+  std::string text;
+  for (int64_t d : dims) text += (text.empty() ? "" : "×") + std::to_string(d);
+  return text.empty() ? "scalar" : text;
+}
+
+class Analyzer {
+public:
+  Analyzer(Module& module, const Hardware& hardware, const AnalyzeOptions& options)
+      : m_(module), hardware_(hardware), options_(options),
+        costing_(module, hardware, options.model == "kernel" ? TimeModel::kernel : TimeModel::ideal, options.causal) {}
+
+  Analysis run() {
+    a_.time_model = options_.model;
+    a_.hardware = {hardware_.name, hardware_.file};
+    a_.warnings = m_.warnings;
+    costing_.resolve();
+    summarize_model();
+    for (uint32_t i = 0; i < m_.nodes.size(); ++i) add_row(NodeId{i});
+    for (auto& [key, u] : uncounted_) a_.coverage.uncounted.push_back(std::move(u));
+    add_groups();
+    add_symbols();
+    add_tensors();
+    add_totals();
+    warn();
+    return std::move(a_);
+  }
+
+private:
+  void summarize_model() {
+    ModelSummary& s = a_.model;
+    s.file = m_.file;
+    if (!m_.producer.empty()) s.producer = m_.producer;
+    s.ir_version = m_.ir_version;
+    for (const auto& [domain, version] : m_.opsets) s.opset[domain.empty() ? "ai.onnx" : domain] = version;
+    s.nodes = static_cast<int64_t>(m_.nodes.size());
+    for (const auto& [name, count] : m_.device_configurations) s.devices[name] = std::atoll(count.c_str());
+    // Scales and zero points are no parameters; packed weights count by logical element.
+    std::vector<char> auxiliary(m_.values.size());
+    std::vector<double> logical(m_.values.size());
+    for (const Node& node : m_.nodes) {
+      const OpInfo* op = m_.instances[node.instance.index].op;
+      if (!op || (!op->auxiliary && !op->packed_weight)) continue;
+      const auto inputs = m_.inputs(node);
+      for (size_t i = 0; i < inputs.size() && i < 32; ++i)
+        if (inputs[i].valid() && op->auxiliary >> i & 1) auxiliary[inputs[i].index] = 1;
+      if (op->packed_weight) {
+        const OpView view(m_, m_.instances[node.instance.index]);
+        const PackedWeight packed = op->packed_weight(view);
+        if (packed.input < inputs.size() && inputs[packed.input].valid())
+          if (const auto n = evaluate_real(packed.elements, costing_.values())) logical[inputs[packed.input].index] = *n;
+      }
+    }
+    double parameters = 0, bytes = 0;
+    for (size_t i = 0; i < m_.values.size(); ++i) {
+      const Value& v = m_.values[i];
+      if (v.storage != Storage::weight) continue;
+      bytes += static_cast<double>(v.stored_bytes);
+      if (auxiliary[i] || !v.type || !v.type->is_tensor()) continue;
+      parameters += logical[i] > 0 ? logical[i] : evaluate_real(v.type->elements(), costing_.values()).value_or(0);
+    }
+    s.parameters = static_cast<int64_t>(parameters);
+    s.parameter_bytes = static_cast<int64_t>(bytes);
+  }
+
+  void add_row(NodeId id) {
+    const Node& node = m_[id];
+    const Instance& instance = m_.instances[node.instance.index];
+    const Costing::Cost cost = costing_.cost(id);
+    OpRow& row = a_.ops.emplace_back();
+    row.name = display_name(m_, id);
+    row.op = m_.names[node.op_type];
+    row.domain = node.domain.valid() && !m_.names[node.domain].empty() ? std::string(m_.names[node.domain]) : "ai.onnx";
+    if (node.scope.valid() && !m_.names[node.scope].empty()) row.scope = std::string(m_.names[node.scope]);
+    if (node.phase != Phase::forward) row.phase = node.phase == Phase::backward ? "backward" : "optimizer";
+    row.count = costing_.trips(node.region);
+    const Type type = instance.outputs.empty() ? nullptr : instance.outputs[0];
+    if (type) row.dtype = dtype_text(type), row.shape = shape_of(type, costing_.values());
+    ++a_.coverage.ops;
+    if (!cost.uncounted.empty()) {
+      auto [at, is_new] = uncounted_.try_emplace(std::tuple(row.op, row.domain, std::string(cost.uncounted)));
+      if (is_new) at->second = {row.op, row.domain, 0, std::string(cost.uncounted), row.name};
+      ++at->second.count;
+      return;
+    }
+    ++a_.coverage.counted;
+    row.group = cost.group;
+    if (cost.group < 0) {
+      row.flops = row.matrix_flops = row.vector_flops = row.bytes_read = row.bytes_written = 0;
+      row.t_math = row.t_hbm = row.t_comms = row.time_ideal = row.time = 0;
+      return;
+    }
+    const Problem& p = costing_.problem(cost.group);
+    const Time& t = costing_.time(cost.group);
+    const double n = row.count;
+    auto times_n = [&](std::optional<double> v) { return v ? std::optional(*v * n) : v; };
+    row.matrix_flops = p.matrix_flops * n, row.vector_flops = p.vector_flops * n;
+    row.flops = *row.matrix_flops + *row.vector_flops;
+    row.bytes_read = p.bytes_read * n, row.bytes_written = p.bytes_written * n;
+    row.t_math = times_n(t.math), row.t_hbm = times_n(t.hbm);
+    if (p.collective != CollectiveKind::none) row.t_net = times_n(t.net);
+    if (t.hbm && t.net) row.t_comms = std::max(*t.hbm, *t.net) * n;
+    row.time_ideal = times_n(t.ideal), row.time = times_n(t.predicted);
+    if (const double bytes = p.bytes_read + p.bytes_written; bytes > 0) row.intensity = (p.matrix_flops + p.vector_flops) / bytes;
+    if (t.bound != Bound::none && n > 0) row.bound = std::string(name(t.bound));
+  }
+
+  void add_groups() {
+    for (size_t g = 0; g < costing_.groups(); ++g) {
+      const auto id = static_cast<int64_t>(g);
+      const Problem& p = costing_.problem(id);
+      const Instance& instance = costing_.instance_of(id);
+      const Bindings& values = costing_.values();
+      Group& group = a_.groups.emplace_back();
+      if (const auto own = knee_of(p)) group.knee = own;
+      const Type out = instance.outputs.empty() ? nullptr : instance.outputs[0];
+      const Type in = instance.inputs.empty() ? nullptr : instance.inputs[0];
+      if (p.kind == Kind::contraction && !p.factors.empty()) {
+        std::vector<int64_t> sizes;
+        for (const FactorSize& f : p.factors)
+          if (f.size != 1) sizes.push_back(f.size);
+        group.size = join(sizes);
+      } else if (const auto to = shape_of(out, values)) {
+        const auto from = shape_of(in, values);
+        if (p.kind == Kind::convolution && from) group.size = join(*from) + " → " + join({to->begin() + (to->size() > 1), to->end()});
+        else group.size = join(*to);
+      }
+      if (out && out->is_tensor()) group.size += " " + std::string(short_name(out->dtype));
+    }
+  }
+
+  std::optional<double> knee_of(const Problem& p) const {
+    const auto rate = p.matrix_flops > 0 ? matrix_rate(hardware_, p.math) : vector_rate(hardware_, p.math);
+    const auto bandwidth = memory_bandwidth(hardware_);
+    return rate && bandwidth ? std::optional(*rate / *bandwidth) : std::nullopt;
+  }
+
+  void add_symbols() {
+    for (SymbolId id = 0; id < m_.exprs.symbol_count(); ++id)
+      if (const auto v = costing_.values().get(id)) a_.symbols[m_.exprs.info(id).name] = *v;
+    for (SymbolId id : costing_.defaulted()) {
+      const Symbol& s = m_.exprs.info(id);
+      // A symbol that the graph's own shapes determine is not assumed.
+      if (s.origin == SymbolOrigin::unbound && s.expected.is_known()) continue;
+      Assumed assumed;
+      assumed.symbol = s.name;
+      if (!s.node.empty()) assumed.node = s.node;
+      if (s.bound.is_known()) assumed.bound = evaluate(s.bound, costing_.values());
+      assumed.used = costing_.values().get(id).value_or(1);
+      assumed.why = s.why.empty() ? "not set; --set " + s.name + "=N says otherwise" : s.why;
+      a_.coverage.assumed.push_back(std::move(assumed));
+    }
+  }
+
+  void add_tensors() {
+    std::vector<std::pair<std::string, TensorRow>> rows;
+    for (const Value& v : m_.values) {
+      if (v.region.index != 0 || !v.name.valid()) continue;
+      ++a_.coverage.tensors;
+      const auto shape = shape_of(v.type, costing_.values());
+      const bool known = shape || (v.type && !v.type->is_tensor());
+      a_.coverage.shapes_known += known;
+      if (options_.tensors && v.type) rows.push_back({std::string(m_.names[v.name]), {dtype_text(v.type), shape}});
+    }
+    if (options_.tensors) a_.tensors = std::move(rows);
+  }
+
+  void add_totals() {
+    Totals& t = a_.totals;
+    std::map<std::string, double> by_bound, by_math;
+    double flops = 0, matrix = 0, vector = 0, read = 0, written = 0, math = 0, hbm = 0, net = 0, comms = 0, ideal = 0, time = 0;
+    bool has_net = false;
+    for (const OpRow& row : a_.ops) {
+      flops += row.flops.value_or(0), matrix += row.matrix_flops.value_or(0), vector += row.vector_flops.value_or(0);
+      read += row.bytes_read.value_or(0), written += row.bytes_written.value_or(0);
+      math += row.t_math.value_or(0), hbm += row.t_hbm.value_or(0), comms += row.t_comms.value_or(0);
+      if (row.t_net) net += *row.t_net, has_net = true;
+      ideal += row.time_ideal.value_or(0), time += row.time.value_or(0);
+      if (row.bound) by_bound[*row.bound] += row.time.value_or(0);
+      if (row.group >= 0) {
+        by_math[std::string(name(costing_.problem(row.group).math))] += row.matrix_flops.value_or(0);
+        if (!costing_.time(row.group).missing.empty()) missing_[row.group] = row.name;
+      }
+    }
+    t.flops = flops, t.matrix_flops = matrix, t.vector_flops = vector, t.bytes_read = read, t.bytes_written = written;
+    if (read + written > 0) t.intensity = flops / (read + written);
+    // A time of which a part is not known is not known either.
+    if (missing_.empty()) {
+      t.t_math = math, t.t_hbm = hbm, t.t_comms = comms, t.time_ideal = ideal, t.time = time;
+      if (has_net) t.t_net = net;
+    } else if (memory_bandwidth(hardware_)) {
+      t.t_hbm = hbm;
+    }
+    if (time > 0 && missing_.empty()) {
+      t.bound_shares = BoundShares{by_bound["compute"] / time, by_bound["memory"] / time, by_bound["communication"] / time,
+                                   by_bound["overhead"] / time};
+      const char* order[] = {"compute", "memory", "communication", "overhead"};
+      t.bound = *std::max_element(std::begin(order), std::end(order), [&](auto a, auto b) { return by_bound[a] < by_bound[b]; });
+    }
+    const auto main = std::max_element(by_math.begin(), by_math.end(), [](auto& a, auto& b) { return a.second < b.second; });
+    if (main != by_math.end() && main->second > 0) {
+      const auto type = math_type_from_name(main->first);
+      a_.main_math = main->first;
+      a_.knee = type ? knee(hardware_, *type) : std::nullopt;
+      const auto rate = type ? matrix_rate(hardware_, *type) : std::nullopt;
+      if (rate && t.time && *t.time > 0) t.mfu = t.hfu = matrix / (*t.time * *rate);
+    }
+    const MemoryUse use = peak_memory(m_, costing_.values());
+    t.peak_memory = use.total();
+    if ((t.memory_capacity = memory_capacity(hardware_))) {
+      t.fits = use.total() <= *t.memory_capacity;
+      if (!*t.fits) t.why_not = use.why_not(*t.memory_capacity);
+    }
+  }
+
+  void warn() {
+    std::set<std::string> seen;
+    for (const auto& [group, example] : missing_) {
+      const Problem& p = costing_.problem(group);
+      const std::string what = std::string(costing_.time(group).missing) + " for " + std::string(name(p.math));
+      if (seen.insert(what).second)
+        a_.warnings.push_back(warning("peak-missing", hardware_.name + " has no " + what + "; the times that need it are left out",
+                                      {.file = hardware_.file, .node = example}, "add it to the hardware file, or choose another --dtype"));
+    }
+    for (const Uncounted& u : a_.coverage.uncounted)
+      a_.warnings.push_back(warning(u.reason == "unknown operator" ? "op-unknown" : "op-no-work",
+                                    std::to_string(u.count) + " × " + u.op + " (" + u.domain + ") not counted: " + u.reason,
+                                    {.file = m_.file, .node = u.example},
+                                    u.reason == "unknown operator" ? "--ops FILE.toml can give its cost" : ""));
+    for (const Assumed& s : a_.coverage.assumed) {
+      const bool by_data = s.node.has_value();
+      Where where{.file = m_.file};
+      if (by_data) where.node = *s.node;
+      a_.warnings.push_back(warning(by_data ? "size-data-dependent" : "symbol-assumed",
+                                    s.symbol + " = " + std::to_string(s.used) + " is assumed: " + s.why, std::move(where)));
+    }
+  }
+
+  Module& m_;
+  const Hardware& hardware_;
+  const AnalyzeOptions& options_;
+  Costing costing_;
+  Analysis a_;
+  std::map<std::tuple<std::string, std::string, std::string>, Uncounted> uncounted_;
+  std::map<int64_t, std::string> missing_;  // group whose time lacks a peak → a node of it
+};
+
+}  // namespace
+
+Result<Analysis> analyze(const Model& model, const Hardware& hardware, const AnalyzeOptions& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Analysis analysis = Analyzer(model.module(), hardware, options).run();
+  analysis.times = model.times();
+  analysis.times.push_back({"cost", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
+  return analysis;
+}
+
+}  // namespace roofcast

@@ -1,0 +1,27 @@
+// Views: a result struct printed in one format. They know no graph.
+#pragma once
+
+#include "report/json.h"
+#include "report/table.h"
+#include "roofcast/analyze.h"
+#include "roofcast/hardware.h"
+
+#include <string>
+
+namespace roofcast {
+
+struct ViewOptions {
+  bool color = false;
+  size_t top = 20;        // rows shown; 0: all
+  std::string sort;       // time | flops | bytes | intensity | count
+  std::string by;         // empty: equal problems; op | scope | bound
+};
+
+std::string analysis_text(const Analysis&, const ViewOptions&);
+std::string analysis_markdown(const Analysis&, const ViewOptions&);
+std::string analysis_csv(const Analysis&);
+
+std::string hardware_text(const Hardware&, bool color);
+std::string hardware_list_text(const std::vector<Hardware>&, bool color);
+
+}  // namespace roofcast
