@@ -26,7 +26,8 @@ struct Index {
 
 std::span<const OpFamily> op_families() {
   static const OpFamily families[] = {
-      contraction_ops(), pointwise_ops(), shape_ops(), control_ops(),
+      contraction_ops(), convolution_ops(), pointwise_ops(), reduction_ops(), softmax_ops(), normalization_ops(),
+      pooling_ops(), movement_ops(), indexing_ops(), shape_ops(), control_ops(),
   };
   return families;
 }
