@@ -236,7 +236,10 @@ std::optional<std::vector<SliceAxis>> slice_axes(const OpView& v, std::string& f
   if (v.opset() < 10) {
     auto expr_list = [&](const char* name) -> std::optional<std::vector<Expr>> {
       const auto list = v.integers(name);
-      return list ? std::optional(std::vector<Expr>(list->begin(), list->end())) : std::nullopt;
+      if (!list) return std::nullopt;
+      std::vector<Expr> out;
+      for (int64_t i : *list) out.push_back(std::clamp(i, -limits::dim, limits::dim));
+      return out;
     };
     starts = expr_list("starts"), ends = expr_list("ends"), axes = v.integers("axes");
   } else {

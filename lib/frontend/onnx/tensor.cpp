@@ -36,6 +36,9 @@ template <class T> T load(std::string_view raw, size_t i) {
   return v;
 }
 
+// INT64_MAX and its like mean "to the end"; any bound beyond 2^62 says the same.
+Scalar saturated(int64_t v) { return Scalar::integer(std::clamp<int64_t>(v, -limits::dim, limits::dim)); }
+
 // Element i of little-endian raw bytes.
 Scalar raw_element(DType d, std::string_view raw, size_t i) {
   switch (d) {
@@ -48,8 +51,8 @@ Scalar raw_element(DType d, std::string_view raw, size_t i) {
     std::memcpy(&f, &wide, 4);
     return Scalar::from_double(f);
   }
-  case DType::int64: return Scalar::integer(load<int64_t>(raw, i));
-  case DType::uint64: return Scalar::integer(static_cast<int64_t>(std::min<uint64_t>(load<uint64_t>(raw, i), INT64_MAX)));
+  case DType::int64: return saturated(load<int64_t>(raw, i));
+  case DType::uint64: return saturated(static_cast<int64_t>(std::min<uint64_t>(load<uint64_t>(raw, i), INT64_MAX)));
   case DType::int32: return Scalar::integer(load<int32_t>(raw, i));
   case DType::uint32: return Scalar::integer(static_cast<int64_t>(load<uint32_t>(raw, i)));
   case DType::int16: return Scalar::integer(load<int16_t>(raw, i));
@@ -60,9 +63,6 @@ Scalar raw_element(DType d, std::string_view raw, size_t i) {
   default: return {};
   }
 }
-
-// INT64_MAX and its like mean "to the end"; they are held as the greatest size there is.
-Scalar saturated(int64_t v) { return Scalar::integer(std::clamp<int64_t>(v, -limits::dim, limits::dim)); }
 
 }  // namespace
 
