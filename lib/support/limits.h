@@ -8,7 +8,7 @@ namespace roofcast::limits {
 
 inline constexpr int nesting_depth = 64;              // subgraphs in subgraphs, types in types
 inline constexpr int function_depth = 64;             // functions calling functions
-inline constexpr size_t nodes = 2'000'000;            // after inlining
+inline constexpr size_t nodes = 500'000;              // after inlining
 inline constexpr size_t rank = 64;                    // dims of one tensor
 inline constexpr size_t operands = 60'000;            // inputs or outputs of one node
 inline constexpr int64_t dim = (int64_t{1} << 62) - 1;  // one size; 63 bits hold it
