@@ -1,6 +1,7 @@
-// Image ops: resizing, sampling, decoding. A value interpolated between t others takes t products and
-// t − 1 additions. Weights count only where data decides the places (GridSample, CropAndResize): where
-// sizes alone do (Resize), they are constants. Coordinates are addresses and count nothing.
+// Image ops: resizing, sampling, decoding. A value interpolated between t others takes t products
+// and t − 1 additions. Weights count only where data decides the places (GridSample,
+// CropAndResize): where sizes alone do (Resize), they are constants. Coordinates are addresses and
+// count nothing.
 #include "ops/op_table.h"
 #include "ops/rules.h"
 #include "ops/values.h"
@@ -25,8 +26,9 @@ Expr power(int64_t base, size_t exponent) {
   return out;
 }
 
-// Weights of one place in `dims` dims. Linear: a fraction, its complement; cubic (Keys): the fraction,
-// three distances, two polynomials of 5 operations and two of 6. Then the products of all axes.
+// Weights of one place in `dims` dims. Linear: a fraction, its complement; cubic (Keys): the
+// fraction, three distances, two polynomials of 5 operations and two of 6. Then the products of all
+// axes.
 Expr weight_cost(int64_t taps, size_t dims) {
   if (taps == 1) return 0;
   const int64_t axes = static_cast<int64_t>(dims);

@@ -2,7 +2,7 @@
 //
 // A line of n elements takes, for the mean: n − 1 additions and a division; for the variance: n
 // subtractions, n squares, n − 1 additions and a division. Then per line: add ε, root, reciprocal;
-// per element: a product with 1/σ, one with the scale, and an addition of the bias. Where a line has
+// per element: products with 1/σ and with the scale, and an addition of the bias. Where a line has
 // one scale, scale/σ is formed once a line, which saves a product per element.
 #include "ops/op_table.h"
 #include "ops/rules.h"
@@ -135,7 +135,8 @@ void batch_work(const OpView& v, Work& w) {
 
 // ---- GroupNormalization: lines of a group of channels and all places.
 
-AccessResult group_access(const OpView& v, int64_t groups, bool channels_last, bool scale_by_group) {
+AccessResult group_access(const OpView& v, int64_t groups, bool channels_last,
+                          bool scale_by_group) {
   if (!v.ranked(0)) return {};
   if (v.rank(0) < 2)
     return {{}, "the data has " + std::to_string(v.rank(0)) + " dims, at least 2 are needed",
@@ -143,8 +144,8 @@ AccessResult group_access(const OpView& v, int64_t groups, bool channels_last, b
   if (groups < 1) return {{}, "the number of groups must be 1 or more", "onnx-attribute"};
   const Expr channels = v.dim(0, channels_last ? v.rank(0) - 1 : 1);
   if (channels.is_constant() && channels.constant() % groups != 0)
-    return {{}, channels.text() + " channels do not divide by " + std::to_string(groups) + " groups",
-            "dim-mismatch"};
+    return {{}, channels.text() + " channels do not divide by " + std::to_string(groups) +
+                    " groups", "dim-mismatch"};
   AccessBuilder b;
   const uint8_t n = b.factor("n", v.dim(0, 0)), g = b.factor("g", groups);
   const uint8_t c = b.factor("c", floor_div(channels, groups), Role::online);
@@ -224,7 +225,8 @@ AccessResult lrn_access(const OpView& v) {
   AccessBuilder b;
   OperandMap in, out;
   for (size_t d = 0; d < v.rank(0); ++d) {
-    const uint8_t own = b.factor(d == 0 ? "n" : d == 1 ? "c" : "d" + std::to_string(d), v.dim(0, d));
+    const std::string name = d == 0 ? "n" : d == 1 ? "c" : "d" + std::to_string(d);
+    const uint8_t own = b.factor(name, v.dim(0, d));
     out.dims.push_back(one(own)), in.dims.push_back(one(own));
   }
   in.dims[1] = {DimMap::Kind::window, {1, b.factor("r", v.integer("size", 1), Role::window)}};

@@ -96,8 +96,8 @@ void infer_reduce(InferContext& c) {
   c.output_unranked(0, dtype);
 }
 
-// A line of n elements takes n − 1 operations, and more per element and per result. Where nothing is
-// reduced (noop_with_empty_axes) each element is a line of its own.
+// A line of n elements takes n − 1 operations, and more per element and per result. Where nothing
+// is reduced (noop_with_empty_axes) each element is a line of its own.
 template <int PerElement, int PerResult> void reduce_work(const OpView& v, Work& w) {
   if (!v.in(0) || !v.out(0)) return;
   w.vector_flops = v.in(0)->elements() * (1 + PerElement) + v.out(0)->elements() * (PerResult - 1);

@@ -1,13 +1,13 @@
-// Softmax and its kin, and losses made of them. A line of n elements takes: max (n − 1), subtract n,
-// exp n, sum (n − 1), divide n — 5 n − 2.
+// Softmax and its kin, and losses made of them. A line of n elements takes: max (n − 1), subtract
+// n, exp n, sum (n − 1), divide n — 5 n − 2.
 #include "ops/op_table.h"
 #include "ops/rules.h"
 
 namespace roofcast {
 namespace {
 
-// One axis from opset 13 on; before, and in com.microsoft, all dims from the axis (default 1) on make
-// one line.
+// One axis from opset 13 on; before, and in com.microsoft, all dims from the axis (default 1) on
+// make one line.
 AccessResult softmax_access(const OpView& v) {
   if (!v.ranked(0)) return {};
   const bool one_axis = v.opset() >= 13 && v.instance.op->domain.empty();
@@ -16,8 +16,8 @@ AccessResult softmax_access(const OpView& v) {
   const int64_t axis = given < 0 ? given + rank : given;
   // A scalar is a line of one; an axis behind the last dim gives as many lines as elements.
   if (rank > 0 && (axis < 0 || axis >= rank + (one_axis ? 0 : 1)))
-    return {{}, "axis " + std::to_string(given) + " is outside of " + std::to_string(rank) + " dims",
-            "onnx-attribute"};
+    return {{}, "axis " + std::to_string(given) + " is outside of " + std::to_string(rank) +
+                    " dims", "onnx-attribute"};
   AccessBuilder b;
   OperandMap map;
   for (int64_t d = 0; d < rank; ++d) {
@@ -58,8 +58,8 @@ template <bool Logits> void infer_loss(InferContext& c) {
   if (Logits) c.output(1, c.in(0));
 }
 
-// Per label: negate, and weight it; then a sum of losses. A mean divides by the number of labels, or
-// by the sum of their weights. No label counts as ignored.
+// Per label: negate, and weight it; then a sum of losses. A mean divides by the number of labels,
+// or by the sum of their weights. No label counts as ignored.
 template <bool Logits> void loss_work(const OpView& v, Work& w) {
   if (!v.in(0) || !v.in(1)) return;
   const Expr labels = v.in(1)->elements();

@@ -13,9 +13,12 @@ struct Window {
   std::string auto_pad = "NOTSET";
   bool ceil_mode = false;
 
+  bool same() const { return auto_pad == "SAME_UPPER" || auto_pad == "SAME_LOWER"; }
   Expr reach(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }  // dilated kernel
-  // Positions along dim d of `size`. `past_end`: a window of ceil_mode may start in the end padding.
-  Expr output(size_t d, Expr size, bool past_end = false) const;
+  // Positions of the window along dim d of `size`.
+  Expr output(size_t d, Expr size) const;
+  // What a transposed convolution makes of `size`: the size that the same window would bring back.
+  Expr transposed_output(size_t d, Expr size, Expr output_padding) const;
 };
 
 // From the attributes strides, dilations, pads, auto_pad and ceil_mode; `kernel` has one entry a
