@@ -6,7 +6,7 @@ import sys
 import lit.formats
 
 config.name = "roofcast"
-config.test_format = lit.formats.ShTest(True)
+config.test_format = lit.formats.ShTest(False)
 config.suffixes = [".rc", ".test"]
 config.excludes = ["Inputs"]
 config.test_source_root = os.path.dirname(__file__)

@@ -173,10 +173,35 @@ private:
     return rate && bandwidth ? std::optional(*rate / *bandwidth) : std::nullopt;
   }
 
+  // Symbols that some type or trip count is made of, or that the user set.
+  std::vector<char> used_symbols() const {
+    std::vector<char> used(m_.exprs.symbol_count());
+    std::vector<SymbolId> found;
+    std::set<Type> seen;
+    for (const Value& v : m_.values)
+      if (v.type && seen.insert(v.type).second)
+        for (Expr d : v.type->dims) collect_symbols(d, found);
+    for (const Region& r : m_.regions) collect_symbols(r.trips, found);
+    for (SymbolId id = 0; id < used.size(); ++id)
+      if (m_.bound.get(id)) found.push_back(id);
+    while (!found.empty()) {
+      const SymbolId id = found.back();
+      found.pop_back();
+      if (used[id]) continue;
+      used[id] = 1;
+      // A default may lean on other symbols.
+      collect_symbols(m_.exprs.info(id).bound, found);
+      collect_symbols(m_.exprs.info(id).expected, found);
+    }
+    return used;
+  }
+
   void add_symbols() {
+    const std::vector<char> used = used_symbols();
     for (SymbolId id = 0; id < m_.exprs.symbol_count(); ++id)
-      if (const auto v = costing_.values().get(id)) a_.symbols[m_.exprs.info(id).name] = *v;
+      if (const auto v = costing_.values().get(id); v && used[id]) a_.symbols[m_.exprs.info(id).name] = *v;
     for (SymbolId id : costing_.defaulted()) {
+      if (!used[id]) continue;
       const Symbol& s = m_.exprs.info(id);
       // A symbol that the graph's own shapes determine is not assumed.
       if (s.origin == SymbolOrigin::unbound && s.expected.is_known()) continue;

@@ -24,7 +24,10 @@ const Work& Costing::work_of(InstanceId id) {
   std::optional<Work>& work = works_[id.index];
   if (!work) {
     work = count_work(m_, m_.instances[id.index]);
-    work->causal |= causal_ && work->kind == Kind::attention;
+    if (causal_ && work->causal_matrix_flops.is_known()) {
+      work->causal = true;
+      work->matrix_flops = work->causal_matrix_flops, work->vector_flops = work->causal_vector_flops;
+    }
   }
   return *work;
 }

@@ -102,7 +102,7 @@ void control_loop(InferContext& c, Bodies& bodies) {
     if (c.failed()) return;
     for (size_t i = 0; i < carried; ++i) {
       const Type out = 1 + i < bodies.output_count(0) ? bodies.output(0, 1 + i) : nullptr;
-      if (!average[i] || !out || !average[i]->is_tensor() || !average[i]->ranked || !out->is_tensor() || !out->ranked) continue;
+      if (!average[i] || !after[i] || !initial[i] || !out || !average[i]->is_tensor() || !average[i]->ranked || !out->is_tensor() || !out->ranked) continue;
       // A dim whose growth is not the same at the average size is not known after the loop.
       std::vector<Expr> dims;
       for (size_t d = 0; d < std::min(out->dims.size(), after[i]->dims.size()); ++d) {

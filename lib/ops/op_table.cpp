@@ -26,7 +26,7 @@ struct Index {
 
 std::span<const OpFamily> op_families() {
   static const OpFamily families[] = {
-      contraction_ops(), convolution_ops(), pointwise_ops(), reduction_ops(), softmax_ops(), normalization_ops(),
+      contraction_ops(), convolution_ops(), attention_ops(), recurrent_ops(), quantization_ops(), sort_ops(), sequence_ops(), classic_ml_ops(), pointwise_ops(), reduction_ops(), softmax_ops(), normalization_ops(),
       pooling_ops(), image_ops(), movement_ops(), indexing_ops(), shape_ops(), control_ops(),
   };
   return families;

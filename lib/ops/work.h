@@ -59,7 +59,9 @@ struct Work {
   Expr matrix_flops = 0, vector_flops = 0;
   std::vector<Expr> reads, writes;   // bytes from and to memory by operand
   Transfer transfer;
-  bool causal = false;               // attention under a causal mask
+  // Attention: the same amounts if only the pairs under a causal mask count (--causal).
+  Expr causal_matrix_flops, causal_vector_flops;
+  bool causal = false;               // those are the amounts above
   std::string_view uncounted;        // non-empty: the reason why the cost is not known
 };
 

@@ -42,8 +42,12 @@ private:
     const bool control = instance.op && instance.op->control;
     if (control || m_[id].region_count) instance.only = id;
     auto [instance_id, is_new] = m_.instance(std::move(instance));
-    if (control) infer_control(instance_id, id);
-    else if (is_new) {
+    if (control) {
+      infer_control(instance_id, id);
+    } else if (is_new) {
+      // Bodies of an op that has no rule for them are inferred by what the file declares.
+      for (RegionId body : m_.regions_of(m_[id]))
+        if (!fault_) infer_region(body);
       if (auto fault = infer_instance(m_, instance_id, id)) fault_ = std::move(fault);
       if (m_.instances[instance_id.index].only.valid()) m_.forget(instance_id);
     }
