@@ -14,7 +14,7 @@ import sys
 
 # What a recorded run decided by its data: the branch that its If took.
 decided = {
-    "loop_decoder_ts15 b1_n3": ["--set", "/If=1"],
+    "loop_decoder_ts15 b1_n3": ["--set", "/If=0"],
     "loop_decoder_ts15 b4_n10": ["--set", "/If=1"],
 }
 
@@ -38,9 +38,11 @@ def by_symbol(graph_inputs, inputs):
     for name, (_, dims) in graph_inputs.items():
         if name not in inputs or not isinstance(dims, list):
             continue
-        for symbol, size in zip(dims, inputs[name][1]):
+        for axis, (symbol, size) in enumerate(zip(dims, inputs[name][1])):
             if isinstance(symbol, str) and re.fullmatch(r"[A-Za-z_]\w*", symbol):
                 values[symbol] = size
+            elif not isinstance(symbol, int) and symbol in (None, "", "?"):
+                values[f"{name}.{axis}"] = size
     return [f"{symbol}={size}" for symbol, size in values.items()]
 
 
@@ -92,14 +94,20 @@ def main():
             shapes = json.loads(shapes_file.read_text())
             truth = json.loads(truth_file.read_text()) if truth_file.exists() else {}
             cases = {c["label"]: c for c in truth.get("cases", [])}
+            if "cases" in shapes:  # the other form: inputs and tensors case by case
+                listed = {str(i): c for i, c in enumerate(shapes["cases"])}
+                cases = {label: {"label": label, "inputs": {n: (v["dtype"], v["shape"]) for n, v in c["inputs"].items()}}
+                         for label, c in listed.items()}
+                shapes = {label: c["tensors"] for label, c in listed.items()}
             for label, want in shapes.items():
                 case = cases.get(label, {"label": label})
                 inputs = case.get("inputs", {})
                 ways = {}
                 if inputs:
                     ways["--shape"] = [x for s in by_shape(inputs) for x in ("--shape", s)]
-                    symbols = by_symbol(truth.get("graph_inputs", {}), inputs)
-                    ways["--set"] = ["--set", ",".join(symbols)] if symbols else []
+                    if truth:
+                        symbols = by_symbol(truth["graph_inputs"], inputs)
+                        ways["--set"] = ["--set", ",".join(symbols)] if symbols else []
                 else:
                     ways[""] = []
                 for way, arguments in ways.items():

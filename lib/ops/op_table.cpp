@@ -26,8 +26,11 @@ struct Index {
 
 std::span<const OpFamily> op_families() {
   static const OpFamily families[] = {
-      contraction_ops(), convolution_ops(), attention_ops(), recurrent_ops(), quantization_ops(), sort_ops(), sequence_ops(), classic_ml_ops(), pointwise_ops(), reduction_ops(), softmax_ops(), normalization_ops(),
-      pooling_ops(), image_ops(), movement_ops(), indexing_ops(), shape_ops(), control_ops(),
+      contraction_ops(),  convolution_ops(), attention_ops(),     recurrent_ops(), moe_ops(),
+      pointwise_ops(),    reduction_ops(),   normalization_ops(), pooling_ops(),   softmax_ops(),
+      movement_ops(),     indexing_ops(),    shape_ops(),         quantization_ops(), random_ops(),
+      sort_ops(),         signal_ops(),      image_ops(),         sequence_ops(),  control_ops(),
+      classic_ml_ops(),   optimizer_ops(),   contrib_ops(),
   };
   return families;
 }

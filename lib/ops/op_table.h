@@ -31,8 +31,8 @@ OpFamily image_ops();
 OpFamily sequence_ops();
 OpFamily control_ops();
 OpFamily classic_ml_ops();
-OpFamily collective_ops();
 OpFamily optimizer_ops();
+OpFamily contrib_ops();
 
 std::span<const OpFamily> op_families();
 
