@@ -115,15 +115,15 @@ private:
     const Type type = instance.outputs.empty() ? nullptr : instance.outputs[0];
     if (type) row.dtype = dtype_text(type), row.shape = shape_of(type, costing_.values());
     ++a_.coverage.ops;
-    if (!cost.uncounted.empty()) {
+    if (!cost.uncounted.empty() && row.count > 0) {
       auto [at, is_new] = uncounted_.try_emplace(std::tuple(row.op, row.domain, std::string(cost.uncounted)));
       if (is_new) at->second = {row.op, row.domain, 0, std::string(cost.uncounted), row.name};
       ++at->second.count;
       return;
     }
     ++a_.coverage.counted;
-    row.group = cost.group;
-    if (cost.group < 0) {
+    row.group = row.count > 0 ? cost.group : -1;
+    if (row.group < 0) {
       row.flops = row.matrix_flops = row.vector_flops = row.bytes_read = row.bytes_written = 0;
       row.t_math = row.t_hbm = row.t_comms = row.time_ideal = row.time = 0;
       return;

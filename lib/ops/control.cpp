@@ -33,8 +33,16 @@ void control_if(InferContext& c, Bodies& bodies) {
   size_t then_body = 0, else_body = 1;
   if (bodies.count() != 2) return c.fail("onnx-attribute", "needs a then_branch and an else_branch");
   if (bodies.name(0) == "else_branch") std::swap(then_body, else_body);
-  bodies.infer(then_body), bodies.infer(else_body);
-  const Expr known = constant_of(c.values(0));
+  // The branch that is not taken may be wrong for these shapes, as one that no input ever takes.
+  Expr known = constant_of(c.values(0));
+  if (known.is_constant()) {
+    bodies.infer(known != Expr(0) ? then_body : else_body);
+  } else {
+    const bool then_fine = bodies.try_infer(then_body);
+    if (!then_fine) bodies.infer(else_body), known = 0;
+    else if (!bodies.try_infer(else_body)) known = 1;
+  }
+  if (c.failed()) return;
   const Expr s = known.is_constant() ? Expr(known != Expr(0) ? 1 : 0)
                                      : fresh_with_origin(c, "", SymbolOrigin::branch, 1, "decided by data: 1 takes the then branch, 0 the else branch");
   bodies.set_trips(then_body, s), bodies.set_trips(else_body, Expr(1) - s);

@@ -104,6 +104,7 @@ public:
   virtual size_t output_count(size_t body) const = 0;
   virtual void bind_input(size_t body, size_t i, Type type, Elements elements) = 0;
   virtual void infer(size_t body) = 0;                   // a fault inside ends the whole inference
+  virtual bool try_infer(size_t body) = 0;               // false: there is a fault inside; it becomes a warning
   virtual Type output(size_t body, size_t i) const = 0;
   virtual Elements output_elements(size_t body, size_t i) const = 0;
   virtual void set_trips(size_t body, Expr trips) = 0;   // how often it runs each time the op does

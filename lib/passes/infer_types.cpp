@@ -16,7 +16,17 @@ public:
 
   Status run() {
     infer_region(RegionId{0});
-    return fault_ ? Status(*fault_) : Status(Ok{});
+    if (fault_) return *fault_;
+    // Nodes of branches that are never taken are named, but have no types.
+    for (uint32_t i = 0; i < m_.nodes.size(); ++i) {
+      if (m_.nodes[i].instance.valid()) continue;
+      Instance instance = describe(NodeId{i});
+      instance.outputs.assign(instance.wanted.size(), nullptr);
+      instance.output_elements.assign(instance.wanted.size(), nullptr);
+      instance.only = NodeId{i};
+      m_.nodes[i].instance = m_.instance(std::move(instance)).first;
+    }
+    return Ok{};
   }
 
 private:
@@ -222,6 +232,14 @@ public:
     v.elements = elements;
   }
   void infer(size_t body) override { inference_.infer_region(id(body)); }
+  bool try_infer(size_t body) override {
+    inference_.infer_region(id(body));
+    if (!inference_.fault_) return true;
+    inference_.fault_->severity = Severity::warning;
+    m_.warnings.push_back(std::move(*inference_.fault_));
+    inference_.fault_.reset();
+    return false;
+  }
   Type output(size_t body, size_t i) const override { return m_[region(body).outputs[i]].type; }
   Elements output_elements(size_t body, size_t i) const override { return m_[region(body).outputs[i]].elements; }
   void set_trips(size_t body, Expr trips) override { m_.regions[id(body).index].trips = trips; }
