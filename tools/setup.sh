@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.."
 
 build_packages="g++ cmake ninja-build ccache python3 python3-venv protobuf-compiler libprotobuf-dev
   libcli11-dev libfmt-dev libtomlplusplus-dev"
-test_packages="catch2"
+test_packages="catch2 libeigen3-dev"
 
 install_packages() {
   missing=""

@@ -57,12 +57,16 @@ void gemm_work(const OpView& v, Work& w) {
 }
 
 void fused_matmul_work(const OpView& v, Work& w) {
-  if (v.real("alpha", 1) != 1 && v.out(0)) w.vector_flops = v.out(0)->elements();
+  const int scaled = v.real("alpha", 1) != 1;
+  const int activation = sc::activation(v.string("activation", ""));
+  if (v.out(0)) w.vector_flops = v.out(0)->elements() * (scaled + activation);
 }
 
-template <int PerOutput> void with_epilogue(const OpView& v, Work& w) {
+void fused_gemm_work(const OpView& v, Work& w) {
   gemm_work(v, w);
-  if (v.out(0)) w.vector_flops += v.out(0)->elements() * PerOutput;
+  const int activation = v.op_name() == "GemmFastGelu" ? sc::gelu_tanh
+                                                       : sc::activation(v.string("activation", ""));
+  if (v.out(0)) w.vector_flops += v.out(0)->elements() * activation;
 }
 
 // Integer products run on the int8 units, whatever the types of scales.
@@ -70,7 +74,9 @@ void integer_work(const OpView& v, Work& w) {
   w.math = MathType::int8;
   if (v.op_name() == "MatMulInteger" || v.op_name() == "MatMulInteger16" || !v.out(0)) return;
   // Scale each sum and, where the result is quantised, round, shift and saturate it.
-  w.vector_flops = v.out(0)->elements() * (is_float(v.out(0)->dtype) ? 1 + (v.has(6) ? 1 : 0) : sc::quantize);
+  const int bias = v.op_name() != "QLinearMatMul" && v.has(6) ? 1 : 0;
+  const int scale = is_float(v.out(0)->dtype) ? 1 : sc::quantize;
+  w.vector_flops = v.out(0)->elements() * (scale + bias);
 }
 
 // DynamicQuantizeMatMul quantises A first: minimum and maximum, then scale, round, shift, saturate.
@@ -115,9 +121,9 @@ void infer_packed(InferContext& c) {
 
 void packed_work(const OpView& v, Work& w) {
   w.math = math_type(v.dtype(0));
-  // Dequantising each weight once: subtract the zero point, scale.
-  const int64_t weights = v.integer("N", 0) * v.integer("K", 0);
-  w.vector_flops = Expr(weights) * sc::dequantize;
+  // Dequantising each weight once: subtract the zero point (bitsandbytes looks it up), scale.
+  const int each = v.op_name() == "MatMulBnb4" ? 1 : sc::dequantize;
+  w.vector_flops = Expr(v.integer("N", 0)) * v.integer("K", 0) * each;
   if (v.has(5) && v.out(0)) w.vector_flops += v.out(0)->elements();
 }
 
@@ -241,10 +247,10 @@ constexpr OpInfo table[] = {
     {MICROSOFT("FusedMatMul"), .access = product, .access_rule = fused_matmul_access, .work = fused_matmul_work, .cost = {.matrix_per_point = 2}},
     {MICROSOFT("TransposeMatMul"), .access = product, .access_rule = fused_matmul_access, .work = fused_matmul_work, .cost = {.matrix_per_point = 2}},
     {MICROSOFT("FusedMatMulActivation"), .access = product, .access_rule = fused_matmul_access,
-     .cost = {.matrix_per_point = 2, .vector_per_output = 1}},
-    {MICROSOFT("FusedGemm"), .access = "m k, k n, m? n? -> m n", .access_rule = gemm_access, .work = with_epilogue<1>, .cost = {.matrix_per_point = 2}},
+     .work = fused_matmul_work, .cost = {.matrix_per_point = 2}},
+    {MICROSOFT("FusedGemm"), .access = "m k, k n, m? n? -> m n", .access_rule = gemm_access, .work = fused_gemm_work, .cost = {.matrix_per_point = 2}},
     {MICROSOFT("GemmFastGelu"), .access = "b.. m k, k n, n -> b.. m n",
-     .access_rule = [](const OpView& v) { return product_access(v, 0, 1); }, .work = with_epilogue<sc::gelu_tanh>, .cost = {.matrix_per_point = 2}},
+     .access_rule = [](const OpView& v) { return product_access(v, 0, 1); }, .work = fused_gemm_work, .cost = {.matrix_per_point = 2}},
     {MICROSOFT("GemmFloat8"), .access = "m k, k n, m? n? -> m n", .access_rule = gemm_access,
      .infer = [](InferContext& c) {
        const AccessResult r = gemm_access(c);
@@ -276,7 +282,7 @@ constexpr OpInfo table[] = {
     {MICROSOFT("MatMulNBits"), .access = "b.. k, n k 1 -> b.. n", .access_rule = packed_access, .infer = infer_packed, .work = packed_work,
      .cost = {.matrix_per_point = 2}, .auxiliary = 0b1100, .packed_weight = nbits_weight, .formula = "2*points*N*K; vector 2*N*K to dequantise"},
     {MICROSOFT("MatMulBnb4"), .access = "b.. k, n k 1 -> b.. n", .access_rule = packed_access, .infer = infer_packed, .work = packed_work,
-     .cost = {.matrix_per_point = 2}, .auxiliary = 0b1100, .packed_weight = nbits_weight, .formula = "2*points*N*K; vector 2*N*K to dequantise"},
+     .cost = {.matrix_per_point = 2}, .auxiliary = 0b1100, .packed_weight = nbits_weight, .formula = "2*points*N*K; vector N*K to dequantise"},
     {MICROSOFT("SparseToDenseMatMul"), .access = product, .access_rule = fused_matmul_access, .cost = {.matrix_per_point = 2},
      .uncounted = "the number of non-zeros is decided by data"},
 };

@@ -221,21 +221,11 @@ void quantized_work(const OpView& v, Work& w) {
   bias_work<8>(v, w);
 }
 
-int activation_cost(std::string_view name) {
-  if (name == "Relu") return sc::relu;
-  if (name == "Sigmoid") return sc::sigmoid;
-  if (name == "silu" || name == "swish") return sc::silu;
-  if (name == "LeakyRelu") return sc::leaky_relu;
-  if (name == "Clip") return sc::clip;
-  if (name == "HardSigmoid") return sc::hard_sigmoid;
-  if (name == "HardSwish") return sc::hard_swish;
-  return name.empty() || name == "none" ? 0 : sc::special;
-}
 void fused_work(const OpView& v, Work& w) {
   if (!v.out(0)) return;
   const int bias = v.has(2) ? 1 : 0, sum = v.has(3) ? 1 : 0;
-  w.vector_flops += v.out(0)->elements() *
-                    (bias + sum + activation_cost(v.string("activation", "")));
+  const int activation = sc::activation(v.string("activation", ""));
+  w.vector_flops += v.out(0)->elements() * (bias + sum + activation);
 }
 
 // DeformConv samples at offsets by bilinear interpolation, then convolves. A place's weights take
@@ -291,7 +281,7 @@ template <size_t Bias> void causal_work(const OpView& v, Work& w) {
   const Expr outputs = v.out(0)->elements();
   w.matrix_flops = outputs * 2;
   for (size_t d = 2; d < v.rank(1); ++d) w.matrix_flops *= v.dim(1, d);
-  w.vector_flops = outputs * activation_cost(v.string("activation", "none"));
+  w.vector_flops = outputs * sc::activation(v.string("activation", "none"));
   bias_work<Bias>(v, w);
 }
 

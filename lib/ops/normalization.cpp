@@ -254,7 +254,8 @@ void infer_skip(InferContext& c) {
 
 // Rows of two or three tables are added, then normalized; rows are read, not tables.
 void infer_embed(InferContext& c) {
-  if (!c.need_inputs(4)) return;
+  if (!c.need_inputs(1)) return;
+  if (!c.has(2) || !c.has(3)) return c.fail("onnx-missing-input", "needs word and position tables");
   const AccessResult r = access_of(c);
   if (!r.fault.empty()) return c.fail(r.code, r.fault, "check --shape");
   for (size_t i = 0; i < c.output_count(); ++i) {

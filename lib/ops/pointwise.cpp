@@ -133,6 +133,12 @@ void dropout_work(const OpView& v, Work& w) {
   w.writes[0] = 0;
 }
 
+// Bias, an optional residual, and what a Dropout takes in training.
+void bias_dropout_work(const OpView& v, Work& w) {
+  const bool trains = v.has(4) && v.scalar(4).value_or(0) != 0;
+  w.vector_flops = w.access.points() * (1 + (v.has(2) ? 1 : 0) + (trains ? 3 : 0));
+}
+
 void infer_bias_split_gelu(InferContext& c) {
   if (!c.need_inputs(1) || !c.need_rank(0, 1)) return;
   std::vector<Expr> dims = c.in(0)->dims;
@@ -185,8 +191,8 @@ constexpr OpInfo table[] = {
     UNARY("Erf", 9, sc::special), UNARY("Exp", 1, sc::special), UNARY("HardSigmoid", 1, sc::hard_sigmoid),
     UNARY("HardSwish", 14, sc::hard_swish), UNARY("LeakyRelu", 1, sc::leaky_relu), UNARY("Log", 1, sc::special),
     UNARY("Mish", 18, sc::mish), UNARY("Relu", 1, sc::relu), UNARY("Selu", 1, sc::selu), UNARY("Shrink", 9, sc::shrink),
-    UNARY("Sigmoid", 1, sc::sigmoid), UNARY("Sign", 9, 2), UNARY("Sin", 7, sc::special), UNARY("Sinh", 9, sc::special),
-    UNARY("Softplus", 1, sc::softplus), UNARY("Softsign", 1, sc::softsign), UNARY("Swish", 24, sc::silu),
+    UNARY("Sigmoid", 1, sc::sigmoid), UNARY("Sign", 9, sc::sign), UNARY("Sin", 7, sc::special), UNARY("Sinh", 9, sc::special),
+    UNARY("Softplus", 1, sc::softplus), UNARY("Softsign", 1, sc::softsign),
     UNARY("Tan", 7, sc::special), UNARY("Tanh", 1, sc::special), UNARY("ThresholdedRelu", 10, sc::threshold),
     // Experimental ops of the first opsets.
     UNARY("Affine", 1, 2), UNARY("ParametricSoftplus", 1, 5), UNARY("ScaledTanh", 1, 3), UNARY("ThresholdedRelu", 1, sc::threshold),
@@ -196,6 +202,11 @@ constexpr OpInfo table[] = {
        w.vector_flops = w.access.points() * (v.string("approximate", "none") == "tanh" ? sc::gelu_tanh : sc::gelu_erf);
      },
      .cost = {.vector_per_point = sc::gelu_erf}, .formula = "5*n; approximate=tanh: 9*n"},
+    {.name = "Swish", .since = 24, .kind = Kind::pointwise, .access = "b.. -> b..",
+     .work = [](const OpView& v, Work& w) {
+       w.vector_flops = w.access.points() * (sc::silu + (v.real("alpha", 1) != 1 ? 1 : 0));
+     },
+     .cost = {.vector_per_point = sc::silu}, .formula = "5*n; alpha other than 1: 6*n"},
     {.name = "Clip", .since = 1, .kind = Kind::pointwise, .access = "b.., ., . -> b..", .value = [](const OpView& v) -> Values {
        if (!v.values(0)) return std::nullopt;
        std::vector<Scalar> out = v.values(0)->items;
@@ -207,7 +218,12 @@ constexpr OpInfo table[] = {
          if (v.has(2)) s = minimum(s, high);
        }
        return out;
-     }, .cost = {.vector_per_point = sc::clip}},
+     },
+     .work = [](const OpView& v, Work& w) {  // before opset 11 both bounds are attributes
+       const int bounds = v.opset() < 11 ? 2 : (v.has(1) ? 1 : 0) + (v.has(2) ? 1 : 0);
+       w.vector_flops = w.access.points() * bounds;
+     },
+     .cost = {.vector_per_point = sc::clip}, .formula = "n for each bound"},
     {.name = "PRelu", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .infer = same_as_first, .cost = {.vector_per_point = sc::leaky_relu}},
     {.name = "Max", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<maximum>, .work = variadic_work, .formula = "(inputs - 1)*n"},
     {.name = "Min", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<minimum>, .work = variadic_work, .formula = "(inputs - 1)*n"},
@@ -218,19 +234,27 @@ constexpr OpInfo table[] = {
      .cost = {.vector_per_point = 3}, .formula = "0 unless training_mode; then 3*n"},
 
     CONTRIB("BiasGelu", "b.. h, h -> b.. h", 1 + sc::gelu_erf),
-    CONTRIB("FastGelu", "b.., b.. -> b..", 1 + sc::gelu_tanh),
+    {.domain = "com.microsoft", .name = "FastGelu", .kind = Kind::pointwise,
+     .access = "b.., b.. -> b..",
+     .work = [](const OpView& v, Work& w) {
+       w.vector_flops = w.access.points() * (sc::gelu_tanh + (v.has(1) ? 1 : 0));
+     },
+     .cost = {.vector_per_point = sc::gelu_tanh}, .formula = "9*n; bias n"},
     CONTRIB("QuickGelu", "b.. -> b..", sc::gelu_quick),
     CONTRIB("Gelu", "b.. -> b..", sc::gelu_erf),
     CONTRIB("BiasAdd", "b.. h, h, b.. h -> b.. h", 2),
     {.domain = "com.microsoft", .name = "BiasSplitGelu", .since = 1, .kind = Kind::pointwise, .access = "b.. (t h), (t h) -> b.. h",
      .infer = infer_bias_split_gelu, .work = [](const OpView& v, Work& w) { if (v.out(0)) w.vector_flops = v.out(0)->elements() * (3 + sc::gelu_erf); },
      .formula = "8 per output: two biases, gelu, gate"},
-    {.domain = "com.microsoft", .name = "BiasDropout", .since = 1, .kind = Kind::pointwise, .access = "b.., b.., b.., ., . -> b.., b..",
-     .infer = infer_dropout, .cost = {.vector_per_point = 5}},
-    {.domain = "com.microsoft", .name = "BitmaskBiasDropout", .since = 1, .kind = Kind::pointwise, .access = "b.., b.., b.., ., . -> b.., .",
-     .infer = same_as_first, .cost = {.vector_per_point = 5}},
-    {.domain = "com.microsoft", .name = "BitmaskDropout", .since = 1, .kind = Kind::pointwise, .access = "b.., ., . -> b.., .",
-     .infer = same_as_first, .cost = {.vector_per_point = 3}},
+    {.domain = "com.microsoft", .name = "BiasDropout", .kind = Kind::pointwise,
+     .access = "b.., b.., b.., ., . -> b.., b..", .infer = infer_dropout,
+     .work = bias_dropout_work, .formula = "n; residual n; training 3*n"},
+    {.domain = "com.microsoft", .name = "BitmaskBiasDropout", .kind = Kind::pointwise,
+     .access = "b.., b.., b.., ., . -> b.., .", .infer = same_as_first,
+     .work = bias_dropout_work, .formula = "n; residual n; training 3*n"},
+    {.domain = "com.microsoft", .name = "BitmaskDropout", .kind = Kind::pointwise,
+     .access = "b.., ., . -> b.., .", .infer = same_as_first, .work = dropout_work,
+     .cost = {.vector_per_point = 3}, .formula = "0 unless training_mode; then 3*n"},
 };
 
 }  // namespace
