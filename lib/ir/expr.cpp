@@ -854,7 +854,7 @@ private:
 std::optional<Expr> parse_expr(std::string_view text, ExprPool& pool, SymbolOrigin origin) {
   // Symbols of a text that turns out not to parse must not be left behind, so it is read twice.
   ExprPool scratch;
-  if (text.size() > 1000 || !ExprParser(text, scratch, origin).parse()) return std::nullopt;
+  if (text.size() > 20000 || !ExprParser(text, scratch, origin).parse()) return std::nullopt;
   return ExprParser(text, pool, origin).parse();
 }
 

@@ -29,6 +29,9 @@ Status infer_types(Module& module, const PassOptions& options = {});
 // options: to=bf16, weights=bf16
 Status retype(Module& module, const PassOptions& options);
 
+// One line a node on stdout: types, kind, access, FLOPs and bytes as algebra.
+Status print_facets(Module& module, const PassOptions& options);
+
 // The Instance of a node whose outputs' types stand already (after a rewrite, instead of inference).
 InstanceId instance_with_outputs(Module& module, NodeId id);
 

@@ -10,6 +10,7 @@ std::span<const PassInfo> pass_table() {
   static constexpr PassInfo table[] = {
       {"infer", "types of all values, with the values of shape arithmetic", infer_types},
       {"retype", "another floating-point type, as a what-if: retype{to=bf16,weights=bf16}", retype},
+      {"print-facets", "prints kind, access, FLOPs and bytes of each node", print_facets},
   };
   return table;
 }
