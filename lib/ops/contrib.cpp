@@ -76,10 +76,6 @@ void packed_work(const OpView& v, Work& w) {
 }
 
 void infer_scalar_bool(InferContext& c) { c.output(0, DType::boolean, {}); }
-void infer_two(InferContext& c) {
-  if (!c.need_inputs(1)) return;
-  for (size_t i = 0; i < c.output_count(); ++i) c.output(i, c.in(0));
-}
 
 #define COUNTED(op_name, op_kind, infer_rule, work_rule, formula_text) \
   {.domain = "com.microsoft", .name = op_name, .since = 1, .kind = op_kind, .infer = infer_rule, .work = work_rule, .formula = formula_text}
@@ -138,26 +134,24 @@ constexpr OpInfo table[] = {
       packed_work(v, w);
       w.math = MathType::int8;
     }, "2*m*n*k in int8"),
-    COUNTED("MRotaryEmbedding", Kind::pointwise, same_as_first, per_output<3>, "3*n"),
     COUNTED("NGramRepeatBlock", Kind::lookup, [](InferContext& c) { if (c.need_inputs(2)) c.output(0, c.in(1)); }, nullptr, "0"),
     COUNTED("BranchwiseRMSNorm", Kind::normalization, same_as_first, per_output<4>, "4*n"),
     COUNTED("GatedAdd", Kind::pointwise, same_as_first, per_output<2>, "2*n"),
-    COUNTED("LinearAttentionGate", Kind::pointwise, infer_two, per_output<8>, "8*n: softplus, exp, products; a sigmoid beside"),
 
     UNCOUNTED("BeamSearch", decides_steps), UNCOUNTED("GreedySearch", decides_steps), UNCOUNTED("Sampling", decides_steps),
     UNCOUNTED("WhisperBeamSearch", decides_steps),
-    UNCOUNTED("BifurcationDetector", data_decides), UNCOUNTED("DynamicTimeWarping", data_decides), UNCOUNTED("DynamicSparseAttention", data_decides),
-    UNCOUNTED("SparsePagedAttention", data_decides), UNCOUNTED("PackedSparseAttentionIndexer", data_decides),
+    UNCOUNTED("BifurcationDetector", data_decides), UNCOUNTED("DynamicTimeWarping", data_decides), 
+    UNCOUNTED("PackedSparseAttentionIndexer", data_decides),
     UNCOUNTED("PackedSparseAttentionIndexerMerge", data_decides), UNCOUNTED("SparseAttentionIndexer", data_decides),
     UNCOUNTED("SpeculativePrefixCommit", data_decides), UNCOUNTED("MoEGroupRouter", data_decides),
-    UNCOUNTED("NGramHashMapping", data_decides), UNCOUNTED("VarlenNGramHashMapping", data_decides), UNCOUNTED("DecoderAttention", "whether its caches are used is decided by inputs when it runs"),
+    UNCOUNTED("NGramHashMapping", data_decides), UNCOUNTED("VarlenNGramHashMapping", data_decides), 
     UNCOUNTED("EPContext", "a compiled blob of another runtime"), UNCOUNTED("Snpe", "a compiled blob of another runtime"),
-    UNCOUNTED("QOrderedAttention", layout_private), UNCOUNTED("QOrderedLayerNormalization", layout_private), UNCOUNTED("QOrderedLongformerAttention", layout_private),
+    UNCOUNTED("QOrderedLayerNormalization", layout_private), 
     UNCOUNTED("GatherPacked", layout_private), UNCOUNTED("MoEPacked", layout_private), UNCOUNTED("MatMulNBitsMlp", layout_private),
     UNCOUNTED("MatMulNBitsQLoRA", layout_private), UNCOUNTED("MatMulNBitsQkv", layout_private), UNCOUNTED("RouterGateUpProj", layout_private),
-    UNCOUNTED("ConvStateReplay", recurrent_state), UNCOUNTED("GatedDeltaNet", recurrent_state), UNCOUNTED("GatedDeltaNetStateReplay", recurrent_state),
-    UNCOUNTED("Mamba2Verify", recurrent_state), UNCOUNTED("EngramGate", recurrent_state), UNCOUNTED("HyperConnectionLowRankMix", recurrent_state),
-    UNCOUNTED("HyperConnectionPostMix", recurrent_state), UNCOUNTED("HyperConnectionPreMix", recurrent_state), UNCOUNTED("RMSNormRotary", recurrent_state),
+    
+    UNCOUNTED("EngramGate", recurrent_state), UNCOUNTED("HyperConnectionLowRankMix", recurrent_state),
+    UNCOUNTED("HyperConnectionPostMix", recurrent_state), UNCOUNTED("HyperConnectionPreMix", recurrent_state), 
     UNCOUNTED("QEmbedLayerNormalization", "superseded; only an int8 table layout is documented"), UNCOUNTED("WordConvEmbedding", "superseded; its convolution has no documented shape"),
 };
 
