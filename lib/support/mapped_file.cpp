@@ -34,6 +34,16 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const char*>(data), size}));
 }
 
+void MappedFile::release_before(const char* at) const {
+  constexpr size_t step = size_t{16} << 20;
+  const size_t position = static_cast<size_t>(at - bytes_.data());
+  if (position < released_) released_ = 0;  // a new walk
+  if (position - released_ < step) return;
+  const size_t end = position & ~size_t{4095};
+  ::madvise(const_cast<char*>(bytes_.data()) + released_, end - released_, MADV_DONTNEED);
+  released_ = end;
+}
+
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
 }

@@ -18,9 +18,15 @@ public:
 
   std::string_view bytes() const { return bytes_; }
 
+  // Lets go of the memory that the bytes before `at` take since the last call; they can still be read,
+  // and come back from the page cache. Page caches hold files in large pages, so that each look at a
+  // header maps up to 2 MiB of weights. Called along a walk; acts once in a while.
+  void release_before(const char* at) const;
+
 private:
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
   std::string_view bytes_;
+  mutable size_t released_ = 0;
 };
 
 }  // namespace roofcast

@@ -64,8 +64,8 @@ struct Scope {
 
 class Reader {
 public:
-  Reader(Module& module, std::string_view file, const LoadOptions& options)
-      : m_(module), file_(file), settings_(options), keep_symbols_(options.keep_symbols), tensors_(module, file) {}
+  Reader(Module& module, const MappedFile& file, const LoadOptions& options)
+      : m_(module), mapped_(file), file_(file.bytes()), settings_(options), keep_symbols_(options.keep_symbols), tensors_(module, file.bytes()) {}
 
   Status read() {
     std::string_view graph;
@@ -217,7 +217,10 @@ private:
       switch (f.number) {
       case GraphProto::kNodeFieldNumber: g.nodes.push_back(read_node(bytes(f))); break;
       case GraphProto::kNameFieldNumber: g.name = bytes(f); break;
-      case GraphProto::kInitializerFieldNumber: g.initializers.push_back(bytes(f)); break;
+      case GraphProto::kInitializerFieldNumber:
+        g.initializers.push_back(bytes(f));
+        mapped_.release_before(f.bytes.data());
+        break;
       case GraphProto::kSparseInitializerFieldNumber: g.sparse_initializers.push_back(bytes(f)); break;
       case GraphProto::kInputFieldNumber: g.inputs.push_back(bytes(f)); break;
       case GraphProto::kOutputFieldNumber: g.outputs.push_back(bytes(f)); break;
@@ -366,10 +369,14 @@ private:
       for (std::string_view slice : sparse ? g.sparse_initializers : g.initializers) {
         const TensorSlices t = sparse ? tensors_.read_sparse(slice) : tensors_.read(slice);
         if (t.fault) return fail(*t.fault);
+        // A name that lies among weights is copied, so that its page need not come back.
+        constexpr size_t large = 64 << 10;
+        if (slice.size() > large) m_.names.own(t.name);
         const ValueId v = define(scope, t.name, Storage::weight, t.tensor.type);
         if (!fine()) return;
         m_[v].elements = t.tensor.elements, m_[v].stored_bytes = t.tensor.stored_bytes;
         given.insert(t.name);
+        mapped_.release_before(slice.data());
       }
     }
     for (const TypedName& input : inputs) {
@@ -647,6 +654,7 @@ private:
   }
 
   Module& m_;
+  const MappedFile& mapped_;
   std::string_view file_;
   SymbolSettings settings_;
   bool keep_symbols_;
@@ -668,7 +676,7 @@ Result<std::unique_ptr<Module>> read_onnx(const std::string& path, const LoadOpt
   module->file = path;
   module->owners.push_back(*file);
   if ((*file)->bytes().empty()) return error("onnx-truncated", "the file is empty", {.file = path, .byte = 0}, "fetch the file again");
-  Reader reader(*module, (*file)->bytes(), options);
+  Reader reader(*module, **file, options);
   if (Status status = reader.read(); !status) return status.error();
   if (Status status = bind_inputs(*module, options, reader.bindings); !status) return status.error();
   module->bound = reader.bindings;
