@@ -95,8 +95,12 @@ void infer_gather_nd(InferContext& c) {
   const int64_t batch = c.integer("batch_dims", 0);
   const auto last = c.dim(1, c.rank(1) - 1).as_constant();
   if (!last) return c.output_unranked(0, c.dtype(0));
-  if (batch < 0 || *last < 0 || batch + *last > static_cast<int64_t>(c.rank(0)) || batch >= static_cast<int64_t>(c.rank(1)))
-    return c.fail("rank-mismatch", "indices address " + std::to_string(batch + *last) + " of " + std::to_string(c.rank(0)) + " dims");
+  const int64_t rank = static_cast<int64_t>(c.rank(0));
+  if (batch < 0 || *last < 0 || batch > rank || *last > rank - batch ||
+      batch >= static_cast<int64_t>(c.rank(1)))
+    return c.fail("rank-mismatch", "indices address " + std::to_string(*last) + " dims behind " +
+                                       std::to_string(batch) + " of batch, the data has " +
+                                       std::to_string(c.rank(0)));
   std::vector<Expr> dims(c.in(1)->dims.begin(), c.in(1)->dims.end() - 1);
   dims.insert(dims.end(), c.in(0)->dims.begin() + batch + *last, c.in(0)->dims.end());
   c.output(0, c.dtype(0), std::move(dims));

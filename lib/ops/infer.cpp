@@ -25,7 +25,7 @@ std::optional<Diagnostic> infer_instance(Module& module, InstanceId id, NodeId n
   Instance& instance = module.instances[id.index];
   instance.outputs.assign(instance.wanted.size(), nullptr);
   instance.output_elements.assign(instance.wanted.size(), nullptr);
-  if (!instance.op) return std::nullopt;
+  if (!instance.op || instance.outputs.empty()) return std::nullopt;  // what gives nothing does nothing
   InferContext context(module, instance, node);
   if (instance.op->infer) instance.op->infer(context);
   else if (!instance.op->access.empty() || instance.op->access_rule) infer_from_access(context);

@@ -104,7 +104,9 @@ Values where_value(const OpView& v) {
   const auto n = small_size(v.out(0));
   if (!n) return std::nullopt;
   for (size_t i = 0; i < 3; ++i)
-    if (!v.values(i) || !small_size(v.in(i)) || v.values(i)->items.size() != *small_size(v.in(i))) return std::nullopt;
+    if (!v.values(i) || !small_size(v.in(i)) ||
+        v.values(i)->items.size() != *small_size(v.in(i)) || !broadcasts(v.out(0), v.in(i)))
+      return std::nullopt;
   std::vector<Scalar> out(*n);
   for (size_t flat = 0; flat < *n; ++flat) {
     auto pick = [&](size_t i) { return v.values(i)->items[broadcast_index(flat, v.out(0), v.in(i))]; };

@@ -2,12 +2,12 @@
 //
 // Each elementary operation counts 1: add, subtract, multiply, divide, compare, select, minimum,
 // maximum, negate, absolute value, round, and each evaluation of exp, log, sqrt, a power, erf or a
-// (hyperbolic) trigonometric function. Conversions of type, copies and operations on addresses count
-// 0; logical and bitwise operations on elements count 1. Compound functions are the sum of what their
-// definition evaluates, with constants folded and both branches of a select evaluated. A sum of n
-// takes n − 1 additions, but a contraction a multiplication and an addition for each point. Windows
-// count in full: positions on padding like any other. test/counting counts the same way by running
-// the definitions on a counting number type.
+// (hyperbolic) trigonometric function. Conversions of type, copies and operations on addresses
+// count 0; logical and bitwise operations on elements count 1. Compound functions are the sum of
+// what their definition evaluates, with constants folded and both branches of a select evaluated. A
+// sum of n takes n − 1 additions, but a contraction a multiplication and an addition for each point.
+// Windows count in full: positions on padding like any other. test/counting counts the same way by
+// running the definitions on a counting number type.
 #pragma once
 
 #include <string_view>

@@ -283,7 +283,9 @@ void infer_expand(InferContext& c) {
 }
 Values expand_value(const OpView& v) {
   const auto n = small_size(v.out(0));
-  if (!n || !v.values(0) || !small_size(v.in(0)) || v.values(0)->items.size() != *small_size(v.in(0))) return std::nullopt;
+  const auto own = small_size(v.in(0));
+  if (!n || !own || !v.values(0) || v.values(0)->items.size() != *own) return std::nullopt;
+  if (!broadcasts(v.out(0), v.in(0))) return std::nullopt;
   std::vector<Scalar> out;
   for (size_t i = 0; i < *n; ++i) out.push_back(v.values(0)->items[broadcast_index(i, v.out(0), v.in(0))]);
   return out;

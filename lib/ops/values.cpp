@@ -115,6 +115,14 @@ std::optional<size_t> small_size(Type type) {
   return static_cast<size_t>(n);
 }
 
+bool broadcasts(Type output, Type input) {
+  if (input->dims.size() > output->dims.size()) return false;
+  const size_t skip = output->dims.size() - input->dims.size();
+  for (size_t d = 0; d < input->dims.size(); ++d)
+    if (input->dims[d] != Expr(1) && input->dims[d] != output->dims[d + skip]) return false;
+  return true;
+}
+
 size_t broadcast_index(size_t flat, Type output, Type input) {
   size_t index = 0, stride = 1;
   const size_t skip = output->dims.size() - input->dims.size();
@@ -132,11 +140,12 @@ size_t broadcast_index(size_t flat, Type output, Type input) {
 
 std::optional<std::vector<Scalar>> broadcast_values(const OpView& view, BinaryScalar* f) {
   const auto n = small_size(view.out(0));
-  if (!n) return std::nullopt;
-  for (size_t i = 0; i < view.input_count(); ++i)
-    if (!view.values(i) || !small_size(view.in(i)) || view.values(i)->items.size() != *small_size(view.in(i)) ||
-        view.rank(i) > view.out(0)->dims.size())
-      return std::nullopt;
+  if (!n || view.input_count() == 0) return std::nullopt;
+  for (size_t i = 0; i < view.input_count(); ++i) {
+    const auto own = small_size(view.in(i));
+    if (!own || !view.values(i) || view.values(i)->items.size() != *own) return std::nullopt;
+    if (!broadcasts(view.out(0), view.in(i))) return std::nullopt;
+  }
   std::vector<Scalar> out(*n);
   for (size_t flat = 0; flat < *n; ++flat) {
     out[flat] = view.values(0)->items[broadcast_index(flat, view.out(0), view.in(0))];

@@ -37,7 +37,9 @@ std::optional<std::vector<Scalar>> map_values(const OpView& view, UnaryScalar* f
 template <BinaryScalar* F> std::optional<std::vector<Scalar>> binary(const OpView& view) { return broadcast_values(view, F); }
 template <UnaryScalar* F> std::optional<std::vector<Scalar>> unary(const OpView& view) { return map_values(view, F); }
 
-// The element of input `i` that the flat index of the (broadcast) output falls on.
+// Whether `input` broadcasts to `output` as in numpy; all dims are constant.
+bool broadcasts(Type output, Type input);
+// The element of input `i` that the flat index of the (broadcast) output falls on; it must broadcast.
 size_t broadcast_index(size_t flat, Type output, Type input);
 
 }  // namespace roofcast

@@ -27,6 +27,18 @@ void Compared::operator()(OneOp& op, const Counts& counts) {
   CHECK(result.dims(0) == dims(counts.shape));
   CHECK(result.matrix() == static_cast<double>(counts.matrix.total()));
   CHECK(result.vector() == static_cast<double>(counts.vector.total()));
+
+  // With symbols first and their values afterwards, the same.
+  const Bindings values = op.make_symbolic();
+  const OneOp::Result open = op.run();
+  if (open.fault) FAIL_CHECK("symbolic: " << to_string(*open.fault));
+  if (open.fault || !open.outputs[0]) return;
+  INFO("symbolic: " << to_string(open.outputs[0]) << " " << open.work.uncounted);
+  Shape shape;
+  for (Expr d : open.dims(0)) shape.push_back(evaluate(d, values).value_or(-1));
+  CHECK(shape == counts.shape);
+  CHECK(evaluate(open.work.matrix_flops, values) == counts.matrix.total());
+  CHECK(evaluate(open.work.vector_flops, values) == counts.vector.total());
 }
 
 TEST_CASE("the op table counts what running the definitions counts", "[counting]") {

@@ -42,8 +42,7 @@ void resize(Compared& compared, const char* mode, int64_t taps) {
   int64_t all = 1;
   const bool antialias = random.coin() && taps > 1;
   for (size_t d = 2; d < 4; ++d) {
-    y[d] = random(1, 9);
-    if (y[d] == x[d]) continue;
+    while (y[d] == x[d]) y[d] = random(1, 9);
     int64_t width = taps;
     while (antialias && width * y[d] < taps * x[d]) ++width;  // widened by the scale, rounded up
     all *= width;

@@ -15,8 +15,8 @@ struct Windows {
   int64_t reach(size_t d) const { return (kernel[d] - 1) * dilation[d] + 1; }
 
   // Starts of the windows along dim d. SAME: one for each stride that begins inside; else those
-  // that fit in the padded dim, and under ceil_mode one more if places are left and it starts before
-  // the end padding.
+  // that fit in the padded dim, and under ceil_mode one more if places are left and it starts
+  // before the end padding.
   int64_t positions(size_t d) const {
     const bool same = auto_pad.starts_with("SAME");
     const int64_t padded = size[d] + begin[d] + end[d];

@@ -77,6 +77,23 @@ OneOp& OneOp::outputs(size_t count) {
   return *this;
 }
 
+Bindings OneOp::make_symbolic() {
+  Bindings bindings;
+  for (size_t i = 0; i < instance_.inputs.size(); ++i) {
+    const Type type = instance_.inputs[i];
+    if (!type || !type->ranked || instance_.elements[i]) continue;
+    Dims dims = type->dims;
+    for (Expr& d : dims) {
+      const auto size = d.as_constant();
+      if (!size || *size == 1) continue;
+      d = symbol("s" + std::to_string(*size));
+      bindings.set(*d.as_symbol(), *size);
+    }
+    instance_.inputs[i] = module.tensor(type->dtype, std::move(dims));
+  }
+  return bindings;
+}
+
 OneOp::Result OneOp::run() {
   instance_.attributes = module.attribute_list(attributes_);
   Node node;

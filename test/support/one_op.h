@@ -38,6 +38,8 @@ public:
   OneOp& outputs(size_t count);                      // one, unless said otherwise
 
   Expr symbol(std::string_view name) { return module.exprs.symbol(name); }
+  // Turns each constant dim of the inputs but 1 into a symbol, one a value, and says what they are.
+  Bindings make_symbolic();
 
   struct Result {
     std::vector<Type> outputs;
