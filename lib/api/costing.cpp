@@ -12,10 +12,13 @@ bool Costing::is_free(NodeId id) const {
   if (!instance.op) return false;
   if (instance.op->kind == Kind::view) return true;
   if (instance.op->kind == Kind::control || !instance.op->uncounted.empty()) return false;
-  // Folded when the model is compiled: made of weights only, or shape arithmetic.
+  // Folded when the model is compiled: made of weights only, or small and following from shapes.
   const auto outputs = m_.outputs(node);
   return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) {
-    return !v.valid() || m_[v].storage == Storage::constant || (m_[v].elements && m_[v].elements->complete);
+    if (!v.valid() || m_[v].storage == Storage::constant) return true;
+    if (!m_[v].from_shapes || !m_[v].type || !m_[v].type->is_tensor()) return false;
+    const auto count = evaluate(m_[v].type->elements(), values_);
+    return count && *count <= static_cast<int64_t>(limits::known_elements);
   });
 }
 
@@ -97,6 +100,11 @@ double Costing::region_time(RegionId region, Bindings& set) {
   return total;
 }
 
+void Costing::find_free() {
+  free_.resize(m_.nodes.size());
+  for (uint32_t i = 0; i < m_.nodes.size(); ++i) free_[i] = is_free(NodeId{i});
+}
+
 void Costing::evaluate_again() {
   entries_.clear(), groups_.clear(), problems_.clear(), times_.clear(), samples_.clear();
 }
@@ -104,6 +112,7 @@ void Costing::evaluate_again() {
 void Costing::resolve() {
   Resolution r = resolve_symbols(m_.exprs, m_.bound);
   values_ = std::move(r.values), defaulted_ = std::move(r.defaulted);
+  find_free();
   const bool has_branches = std::any_of(defaulted_.begin(), defaulted_.end(), [&](SymbolId id) {
     return m_.exprs.info(id).origin == SymbolOrigin::branch;
   });
@@ -111,6 +120,7 @@ void Costing::resolve() {
   Bindings set = m_.bound;
   region_time(RegionId{0}, set);
   values_ = resolve_symbols(m_.exprs, set).values;
+  find_free();
   evaluate_again();
 }
 

@@ -12,9 +12,7 @@ namespace roofcast {
 class Costing {
 public:
   Costing(Module& module, const Hardware& hardware, TimeModel model, bool causal)
-      : m_(module), hardware_(hardware), model_(model), causal_(causal), free_(module.nodes.size()) {
-    for (uint32_t i = 0; i < m_.nodes.size(); ++i) free_[i] = is_free(NodeId{i});
-  }
+      : m_(module), hardware_(hardware), model_(model), causal_(causal) {}
 
   // Every symbol's value: set, or by the contract's rules; branches nobody set are the slower ones.
   void resolve();
@@ -51,6 +49,7 @@ private:
   };
 
   bool is_free(NodeId id) const;
+  void find_free();
   double region_time(RegionId region, Bindings& set);
   void evaluate_again();
 

@@ -86,6 +86,7 @@ struct Value {
   uint64_t stored_bytes = 0;  // weight: bytes in the file
   RegionId region;
   Storage storage = Storage::activation;
+  bool from_shapes = false;         // its elements follow from shapes and constants alone, not from data
   DType stored = DType::undefined;  // a folded constant that lies packed in memory as another type
 };
 

@@ -61,6 +61,8 @@ struct Scalar {
   double real = 0;
 
   static Scalar integer(Expr e) { return {e.is_known() ? Kind::rational : Kind::unknown, e, 1, 0}; }
+  // INT64_MAX and its like mean "to the end"; any bound beyond 2^62 says the same.
+  static Scalar saturated(int64_t v) { return integer(v > limits::dim ? limits::dim : v < -limits::dim ? -limits::dim : v); }
   static Scalar from_double(double v);  // rational where the value is one with a small denominator
   bool is_known() const { return kind != Kind::unknown; }
   Expr as_expr() const { return kind == Kind::rational && den == 1 ? num : Expr(); }

@@ -158,6 +158,9 @@ AccessResult resize_access(const OpView& v) {
     Expr width = taps;
     if (v.integer("antialias", 0) && taps > 1)
       width = max(width, ceil_div(v.dim(0, d) * taps, max(out[d], 1)));
+    // 1 if the sizes differ: which symbolic ones do is known once they have values.
+    const Expr change = out[d] - v.dim(0, d), changed = min(1, max(change, -change));
+    width = (width - 1) * changed + 1;
     const uint8_t tap = b.factor("r" + std::to_string(d), width, Role::window);
     from.dims.back() = {DimMap::Kind::window, {place, tap}};
   }

@@ -13,8 +13,6 @@ namespace {
 
 using Values = std::optional<std::vector<Scalar>>;
 
-bool is_scalar_or_small(const OpView& v, size_t i) { return v.values(i) != nullptr; }
-
 // Gather: @v d.., i.. -> i.. d.. around the axis; names differ by rank, so the access is built.
 AccessResult gather_access(const OpView& v) {
   if (!v.ranked(0) || !v.ranked(1)) return {};
@@ -76,10 +74,7 @@ Values gather_value(const OpView& v) {
 }
 
 // The rows taken, once each time they are taken; the table itself is not read.
-void gather_work(const OpView& v, Work& w) {
-  w.reads[0] = v.output_bytes(0);
-  if (is_scalar_or_small(v, 1) && v.values(1)->complete) w.reads[1] = 0;
-}
+void gather_work(const OpView& v, Work& w) { w.reads[0] = v.output_bytes(0); }
 
 void infer_gather_elements(InferContext& c) {
   if (!c.need_inputs(2)) return;

@@ -156,6 +156,7 @@ struct OpInfo {
   DType result = DType::undefined;     // element type of outputs; undefined: that of input 0
   Cost cost = {};
   Routing routing = Routing::none;
+  bool reads_shape_only = false;       // no element of its inputs matters
   bool dequantizes = false;            // of a constant: consumers read the packed bytes
   uint32_t auxiliary = 0;              // bit i: input i holds scales or zero points, not parameters
   PackedWeightRule* packed_weight = nullptr;

@@ -200,14 +200,14 @@ void infer_constant(InferContext& c) {
       c.output(0, a.tensor.type);
       if (a.tensor.elements) c.output_values(0, a.tensor.elements->items);
     } else if (name == "value_int") {
-      scalars(DType::int64, {}, {Scalar::integer(a.i)});
+      scalars(DType::int64, {}, {Scalar::saturated(a.i)});
     } else if (name == "value_float") {
       scalars(DType::float32, {}, {Scalar::from_double(a.f)});
     } else if (name == "value_string") {
       c.output(0, DType::string, {});
     } else if (name == "value_ints") {
       std::vector<Scalar> items;
-      for (int64_t i : a.ints) items.push_back(Scalar::integer(i));
+      for (int64_t i : a.ints) items.push_back(Scalar::saturated(i));
       scalars(DType::int64, {static_cast<int64_t>(a.ints.size())}, std::move(items));
     } else if (name == "value_floats") {
       std::vector<Scalar> items;
@@ -299,8 +299,8 @@ Values size_value(const OpView& v) {
 void no_shape_read(const OpView& v, Work& w) { read_bytes(v, w, 1, 0); }
 
 constexpr OpInfo table[] = {
-    {.name = "Shape", .since = 1, .kind = Kind::view, .infer = infer_shape, .value = shape_value},
-    {.name = "Size", .since = 1, .kind = Kind::view, .infer = [](InferContext& c) { if (c.need_inputs(1)) c.output(0, DType::int64, {}); }, .value = size_value},
+    {.name = "Shape", .since = 1, .kind = Kind::view, .infer = infer_shape, .value = shape_value, .reads_shape_only = true},
+    {.name = "Size", .since = 1, .kind = Kind::view, .infer = [](InferContext& c) { if (c.need_inputs(1)) c.output(0, DType::int64, {}); }, .value = size_value, .reads_shape_only = true},
     {.name = "Identity", .since = 1, .kind = Kind::view, .access = "b.. -> b..", .infer = same_as_first, .value = pass_value},
     {.name = "Reshape", .since = 1, .kind = Kind::view, .access = "(equal running products close a group)", .access_rule = regroup_access, .infer = infer_reshape, .value = pass_value},
     {.name = "Flatten", .since = 1, .kind = Kind::view, .access = "(equal running products close a group)", .access_rule = regroup_access, .infer = infer_flatten, .value = pass_value},

@@ -54,8 +54,10 @@ Scalar divide_integer(const Scalar& a, const Scalar& b) {
   if (!x.is_known() || !y.is_known() || y == Expr(0)) return {};
   if (x.is_constant() && y.is_constant()) return Scalar::integer(x.constant() / y.constant());
   if (lower_bound(x) >= 0 && lower_bound(y) > 0) return Scalar::integer(floor_div(x, y));
-  const auto q = exact_div(x, y);
-  return q ? Scalar::integer(*q) : Scalar{};
+  if (const auto q = exact_div(x, y)) return Scalar::integer(*q);
+  // Towards zero: down from above it, up from below it.
+  if (lower_bound(y) > 0) return Scalar::integer(max(floor_div(x, y), 0) + min(ceil_div(x, y), 0));
+  return {};
 }
 
 Scalar modulo(const Scalar& a, const Scalar& b) {

@@ -146,8 +146,16 @@ private:
     const auto inputs = m_.inputs(node), outputs = m_.outputs(node);
     const OpInfo* op = m_.instances[instance_id.index].op;
     bool constant = op && op->kind != Kind::random && op->kind != Kind::control && op->kind != Kind::opaque;
-    for (ValueId v : inputs)
-      if (v.valid() && m_[v].storage != Storage::weight && m_[v].storage != Storage::constant) constant = false;
+    // Shape and Size look at no element; else every input must follow from shapes.
+    bool from_shapes = constant && op->reads_shape_only;
+    bool all_from_shapes = constant && !inputs.empty();
+    for (ValueId v : inputs) {
+      if (!v.valid() || m_[v].storage == Storage::weight || m_[v].storage == Storage::constant) continue;
+      constant = false;
+      // An input whose elements the user gave is as good as a constant.
+      all_from_shapes &= m_[v].from_shapes || (m_[v].storage == Storage::input && m_[v].elements);
+    }
+    from_shapes |= all_from_shapes;
     bool reconciled = false;
     for (size_t i = 0; i < outputs.size(); ++i) {
       if (!outputs[i].valid()) continue;
@@ -155,6 +163,7 @@ private:
       Value& value = m_[outputs[i]];
       value.elements = m_.instances[instance_id.index].output_elements[i];
       value.storage = constant ? Storage::constant : Storage::activation;
+      value.from_shapes = from_shapes;
       value.type = reconcile(id, outputs[i], inferred);
       reconciled |= value.type != inferred;
       value.stored = constant && (op->dequantizes || op->kind == Kind::view || op->kind == Kind::movement) ? packed(inputs) : DType::undefined;

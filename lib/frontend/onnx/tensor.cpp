@@ -36,9 +36,6 @@ template <class T> T load(std::string_view raw, size_t i) {
   return v;
 }
 
-// INT64_MAX and its like mean "to the end"; any bound beyond 2^62 says the same.
-Scalar saturated(int64_t v) { return Scalar::integer(std::clamp<int64_t>(v, -limits::dim, limits::dim)); }
-
 // Element i of little-endian raw bytes.
 Scalar raw_element(DType d, std::string_view raw, size_t i) {
   switch (d) {
@@ -51,8 +48,8 @@ Scalar raw_element(DType d, std::string_view raw, size_t i) {
     std::memcpy(&f, &wide, 4);
     return Scalar::from_double(f);
   }
-  case DType::int64: return saturated(load<int64_t>(raw, i));
-  case DType::uint64: return saturated(static_cast<int64_t>(std::min<uint64_t>(load<uint64_t>(raw, i), INT64_MAX)));
+  case DType::int64: return Scalar::saturated(load<int64_t>(raw, i));
+  case DType::uint64: return Scalar::saturated(static_cast<int64_t>(std::min<uint64_t>(load<uint64_t>(raw, i), INT64_MAX)));
   case DType::int32: return Scalar::integer(load<int32_t>(raw, i));
   case DType::uint32: return Scalar::integer(static_cast<int64_t>(load<uint32_t>(raw, i)));
   case DType::int16: return Scalar::integer(load<int16_t>(raw, i));
@@ -143,7 +140,7 @@ TensorSlices TensorReader::read(std::string_view message) {
   if (has_raw && bits(dtype) % 8 == 0)
     for (size_t i = 0; i < n && dtype != DType::string; ++i) {
       const Scalar s = raw_element(dtype, raw, i);
-      items.push_back(dtype == DType::int64 ? saturated(load<int64_t>(raw, i)) : s);
+      items.push_back(dtype == DType::int64 ? Scalar::saturated(load<int64_t>(raw, i)) : s);
     }
   else if (dtype == DType::float16 || dtype == DType::bfloat16)
     for (int64_t v : integers) {
@@ -153,7 +150,7 @@ TensorSlices TensorReader::read(std::string_view message) {
   else if (dtype == DType::float32 || dtype == DType::float64)
     for (double v : reals) items.push_back(Scalar::from_double(v));
   else if (bits(dtype) >= 8 && dtype != DType::string)
-    for (int64_t v : integers) items.push_back(saturated(v));
+    for (int64_t v : integers) items.push_back(Scalar::saturated(v));
   if (items.size() == n && (n > 0 || dims.size() > 0)) out.tensor.elements = m_.elements(std::move(items));
   return out;
 }
