@@ -452,6 +452,13 @@ bool is_identifier(std::string_view s) {
 
 std::string atom_text(Expr e);
 
+// A quotient inside a product or power needs brackets: 4*(seq//2).
+std::string bracketed(Expr e) {
+  const ExprNode* n = e.node();
+  const bool quotient = n && n->kind == ExprKind::floor_div;
+  return quotient ? "(" + atom_text(e) + ")" : atom_text(e);
+}
+
 std::string monomial_text(Expr e) {
   const ExprNode* n = e.node();
   if (!n || n->kind != ExprKind::product) return atom_text(e);
@@ -459,7 +466,7 @@ std::string monomial_text(Expr e) {
   for (size_t i = 0; i < n->args.size();) {
     size_t j = i;
     while (j < n->args.size() && n->args[j] == n->args[i]) ++j;
-    std::string text = atom_text(n->args[i]);
+    std::string text = bracketed(n->args[i]);
     if (j - i > 1) text += "^" + std::to_string(j - i);
     parts.push_back(std::move(text));
     i = j;
@@ -495,11 +502,9 @@ std::string atom_text(Expr e) {
   }
 }
 
-// A quotient inside a product needs brackets: 4*(seq//2).
 std::string factor_text(Expr e) {
   const ExprNode* n = e.node();
-  const bool quotient = n && n->kind == ExprKind::floor_div;
-  return quotient ? "(" + atom_text(e) + ")" : monomial_text(e);
+  return n && n->kind == ExprKind::floor_div ? bracketed(e) : monomial_text(e);
 }
 
 }  // namespace
