@@ -105,11 +105,17 @@ std::optional<std::vector<Expr>> keep_aspect(const std::vector<Expr>& dims,
   return out;
 }
 
-// Output dims; unknown ones where the target is not known.
-std::vector<Expr> resized_dims(const OpView& v, std::string& fault) {
+// Output dims, unknown where the target is not known, and their scales where those are given.
+struct Resized {
+  std::vector<Expr> dims;
+  std::vector<std::optional<double>> scales;
+};
+
+Resized resized(const OpView& v, std::string& fault) {
   std::vector<Expr> dims = v.in(0)->dims;
   const size_t rank = dims.size();
   const int64_t r = static_cast<int64_t>(rank);
+  std::vector<std::optional<double>> scales(rank);
   std::vector<size_t> axes;
   if (const auto named = v.integers("axes")) {
     for (int64_t a : *named) {
@@ -125,7 +131,7 @@ std::vector<Expr> resized_dims(const OpView& v, std::string& fault) {
             std::to_string(axes.size()) + " dims";
   if (!fault.empty() || !target.known) {
     for (size_t a : axes) dims[a] = {};
-    return dims;
+    return {dims, scales};
   }
   const std::string_view policy = v.string("keep_aspect_ratio_policy", "stretch");
   if (target.by_sizes && policy != "stretch") {
@@ -133,20 +139,28 @@ std::vector<Expr> resized_dims(const OpView& v, std::string& fault) {
     for (size_t a : axes) own.push_back(dims[a]);
     const auto kept = keep_aspect(own, target.items, policy == "not_larger");
     for (size_t i = 0; i < axes.size(); ++i) dims[axes[i]] = kept ? (*kept)[i] : Expr();
-    return dims;
+    return {dims, scales};
   }
   for (size_t i = 0; i < axes.size(); ++i) {
     Expr& dim = dims[axes[i]];
     dim = target.by_sizes ? target.items[i].as_expr() : scaled(dim, target.items[i]);
+    if (!target.by_sizes) scales[axes[i]] = target.items[i].as_double();
   }
-  return dims;
+  return {dims, scales};
 }
 
-// Each resized axis is a window: of the mode's taps, widened by the scale where antialias shrinks.
+// Taps of an axis, more where antialias shrinks: as many as the scale's reciprocal times.
+Expr widened(int64_t taps, Expr from, Expr to, std::optional<double> scale) {
+  if (!scale) return max(taps, ceil_div(from * taps, max(to, 1)));
+  if (!(*scale > 1e-9)) return {};
+  return std::max(taps, static_cast<int64_t>(std::ceil(static_cast<double>(taps) / *scale - 1e-4)));
+}
+
+// Each resized axis is a window.
 AccessResult resize_access(const OpView& v) {
   if (!v.ranked(0)) return {};
   std::string fault;
-  const std::vector<Expr> out = resized_dims(v, fault);
+  const auto [out, scales] = resized(v, fault);
   if (!fault.empty()) return {{}, fault, "dim-mismatch"};
   const int64_t taps = taps_of(v.string("mode", "nearest"));
   AccessBuilder b;
@@ -154,13 +168,15 @@ AccessResult resize_access(const OpView& v) {
   for (size_t d = 0; d < out.size(); ++d) {
     const uint8_t place = b.factor("y" + std::to_string(d), out[d]);
     to.dims.push_back(one(place)), from.dims.push_back(one(place));
-    if (v.dim(0, d).is_known() && out[d] == v.dim(0, d)) continue;
-    Expr width = taps;
-    if (v.integer("antialias", 0) && taps > 1)
-      width = max(width, ceil_div(v.dim(0, d) * taps, max(out[d], 1)));
-    // 1 if the sizes differ: which symbolic ones do is known once they have values.
-    const Expr change = out[d] - v.dim(0, d), changed = min(1, max(change, -change));
-    width = (width - 1) * changed + 1;
+    const bool same = scales[d] ? *scales[d] == 1 : out[d].is_known() && out[d] == v.dim(0, d);
+    if (same) continue;
+    const bool antialias = v.integer("antialias", 0) != 0 && taps > 1;
+    Expr width = antialias ? widened(taps, v.dim(0, d), out[d], scales[d]) : Expr(taps);
+    if (!scales[d]) {
+      // 1 if the sizes differ: which symbolic ones do is known once they have values.
+      const Expr change = out[d] - v.dim(0, d), changed = min(1, max(change, -change));
+      width = (width - 1) * changed + 1;
+    }
     const uint8_t tap = b.factor("r" + std::to_string(d), width, Role::window);
     from.dims.back() = {DimMap::Kind::window, {place, tap}};
   }

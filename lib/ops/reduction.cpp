@@ -100,6 +100,7 @@ void infer_reduce(InferContext& c) {
 // is reduced (noop_with_empty_axes) each element is a line of its own.
 template <int PerElement, int PerResult> void reduce_work(const OpView& v, Work& w) {
   if (!v.in(0) || !v.out(0)) return;
+  read_bytes(v, w, 1, 0);  // axes are part of the shape
   w.vector_flops = v.in(0)->elements() * (1 + PerElement) + v.out(0)->elements() * (PerResult - 1);
 }
 

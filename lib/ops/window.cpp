@@ -8,8 +8,9 @@ Expr Window::output(size_t d, Expr size) const {
   // A window that does not fit: runtimes divide towards zero.
   if (room.is_constant() && room.constant() < 0) return 1 - floor_div(-room, stride[d]);
   if (!ceil_mode) return floor_div(room, stride[d]) + 1;
-  // A last window that would start in the end padding is left out.
-  return min(ceil_div(room, stride[d]) + 1, ceil_div(size + pad_begin[d], stride[d]));
+  // One window more for what is left, unless it would start in the end padding.
+  const Expr last = min(0, pad_end[d] - reach(d) + stride[d]);
+  return ceil_div(size + pad_begin[d] + last, stride[d]);
 }
 
 Expr Window::transposed_output(size_t d, Expr size, Expr output_padding) const {

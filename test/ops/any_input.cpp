@@ -16,11 +16,12 @@ constexpr const char* attribute_names[] = {
     "hidden_size", "is_causal", "k", "keep_aspect_ratio_policy", "keepdims", "kernel_shape",
     "kv_num_heads", "layout", "mode", "new_axis", "num_groups", "num_heads", "num_outputs",
     "offset_group", "onesided", "output_padding", "output_shape", "p", "pads", "perm",
-    "pooled_shape", "q_num_heads", "reduction", "sampling_ratio", "scale", "scales", "shape", "size",
-    "spatial", "split", "start", "starts", "ends", "step", "stash_type", "strides", "to",
+    "pooled_shape", "q_num_heads", "reduction", "sampling_ratio", "scale", "scales", "shape",
+    "size", "spatial", "split", "start", "starts", "ends", "step", "stash_type", "strides", "to",
     "training_mode", "transA", "transB", "transBatchA", "values", "window"};
-constexpr const char* words[] = {"", "SAME_UPPER", "VALID", "linear", "cubic", "none", "mean", "NCHW",
-                                 "ij,jk->ik", "...i,->", "->", ",", "bidirectional", "CRD", "max"};
+constexpr const char* words[] = {"", "SAME_UPPER", "VALID", "linear", "cubic", "none", "mean",
+                                 "NCHW", "ij,jk->ik", "...i,->", "->", ",", "bidirectional",
+                                 "CRD", "max"};
 constexpr int64_t sizes[] = {0, 1, 2, 3, 4, 7, 64, 1024, int64_t{1} << 40, (int64_t{1} << 62) - 1};
 constexpr int64_t numbers[] = {0, 1, -1, 2, 3, -2, 4, 5, 8, 100, -100, 1 << 20, int64_t{1} << 61,
                                INT64_MAX, INT64_MIN};
