@@ -84,9 +84,9 @@ private:
         if (inputs[i].valid() && op->auxiliary >> i & 1) auxiliary[inputs[i].index] = 1;
       if (op->packed_weight) {
         const OpView view(m_, m_.instances[node.instance.index]);
-        const PackedWeight packed = op->packed_weight(view);
-        if (packed.input < inputs.size() && inputs[packed.input].valid())
-          if (const auto n = evaluate_real(packed.elements, costing_.values())) logical[inputs[packed.input].index] = *n;
+        for (size_t i = 0; i < inputs.size(); ++i)
+          if (const auto n = evaluate_real(op->packed_weight(view, i), costing_.values()); n && inputs[i].valid())
+            logical[inputs[i].index] = *n;
       }
     }
     double parameters = 0, bytes = 0;

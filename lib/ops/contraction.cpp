@@ -219,8 +219,8 @@ void einsum_work(const OpView&, Work& w) {
 }
 
 // int4 blocks hold N·K elements, two to a byte; scales and zero points are no parameters.
-PackedWeight nbits_weight(const OpView& v) {
-  return {1, Expr(v.integer("N", 0)) * Expr(v.integer("K", 0))};
+Expr nbits_weight(const OpView& v, size_t i) {
+  return i == 1 ? Expr(v.integer("N", 0)) * Expr(v.integer("K", 0)) : Expr();
 }
 
 constexpr std::string_view product = "b.. m k, b.. k n -> b.. m n";

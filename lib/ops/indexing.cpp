@@ -223,7 +223,7 @@ constexpr OpInfo table[] = {
     {.domain = "com.microsoft", .name = "GatherND", .since = 1, .kind = Kind::lookup, .infer = infer_gather_nd, .work = gather_work},
     {.domain = "com.microsoft", .name = "GatherBlockQuantized", .since = 1, .kind = Kind::lookup, .access = "@v d.., i.., ., . -> i.. d..",
      .access_rule = packed_gather_access, .infer = infer_packed_gather, .work = packed_gather_work, .auxiliary = 0b1100,
-     .packed_weight = [](const OpView& v) { return PackedWeight{0, v.in(0) ? v.in(0)->elements() * packing(v) : Expr()}; },
+     .packed_weight = [](const OpView& v, size_t i) { return i == 0 && v.in(0) ? v.in(0)->elements() * packing(v) : Expr(); },
      .formula = "2 per output to dequantise; the rows taken are read packed"},
 };
 

@@ -135,12 +135,9 @@ enum class Routing : uint8_t {
   compact,   // counts what is set (NonZero)
 };
 
-// A weight whose bytes hold more or other than its elements: int4 blocks, two to a byte.
-struct PackedWeight {
-  size_t input = 0;
-  Expr elements;  // logical ones
-};
-using PackedWeightRule = PackedWeight(const OpView&);
+// The logical elements of the weight at an input whose bytes hold more or other than its elements (int4
+// blocks, two to a byte); unknown for other inputs.
+using PackedWeightRule = Expr(const OpView&, size_t input);
 
 struct OpInfo {
   std::string_view domain = "";   // "" is ai.onnx

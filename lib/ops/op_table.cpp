@@ -31,7 +31,7 @@ std::span<const OpFamily> op_families() {
       movement_ops(),     indexing_ops(),    shape_ops(),         quantization_ops(), random_ops(),
       sort_ops(),         signal_ops(),      image_ops(),         sequence_ops(),  control_ops(),
       classic_ml_ops(),   optimizer_ops(),   contrib_ops(),       packed_attention_ops(),
-      position_ops(),     state_space_ops(),
+      position_ops(),     state_space_ops(), packed_matmul_ops(), generation_ops(),
   };
   return families;
 }

@@ -36,6 +36,8 @@ OpFamily control_ops();
 OpFamily classic_ml_ops();
 OpFamily optimizer_ops();
 OpFamily contrib_ops();
+OpFamily packed_matmul_ops();
+OpFamily generation_ops();
 
 std::span<const OpFamily> op_families();
 
