@@ -135,6 +135,13 @@ void dropout_work(const OpView& v, Work& w) {
   w.writes[0] = 0;
 }
 
+// Before opset 7 a slope of one dim is by channel.
+AccessResult prelu_access(const OpView& v) {
+  const bool by_channel = v.opset() < 7 && v.ranked(0) && v.rank(0) >= 2 && v.ranked(1) &&
+                          v.rank(1) == 1;
+  return bind_notation(v, by_channel ? "n c d.., c? -> n c d.." : "b.., b.. -> b..");
+}
+
 // Bias, an optional residual, and what a Dropout takes in training.
 void bias_dropout_work(const OpView& v, Work& w) {
   const bool trains = v.has(4) && v.scalar(4).value_or(0) != 0;
@@ -226,7 +233,9 @@ constexpr OpInfo table[] = {
        w.vector_flops = w.access.points() * bounds;
      },
      .cost = {.vector_per_point = sc::clip}, .formula = "n for each bound"},
-    {.name = "PRelu", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .infer = same_as_first, .cost = {.vector_per_point = sc::leaky_relu}},
+    {.name = "PRelu", .kind = Kind::pointwise, .access = "b.., b.. -> b..",
+     .access_rule = prelu_access, .infer = same_as_first,
+     .cost = {.vector_per_point = sc::leaky_relu}},
     {.name = "Max", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<maximum>, .work = variadic_work, .formula = "(inputs - 1)*n"},
     {.name = "Min", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<minimum>, .work = variadic_work, .formula = "(inputs - 1)*n"},
     {.name = "Sum", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<add>, .work = variadic_work, .formula = "(inputs - 1)*n"},

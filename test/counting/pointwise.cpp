@@ -200,6 +200,9 @@ void compare_pointwise(Compared& compared) {
   OneOp prelu("PRelu");
   prelu.input(dims(shape)).input({3, 1});
   compared(prelu, one_operand(shape, [](Counted x) { return leaky(x, 0.25); }));
+  OneOp by_channel("PRelu", 6);
+  by_channel.input(dims(shape)).input({3});
+  compared(by_channel, one_operand(shape, [](Counted x) { return leaky(x, 0.25); }));
   OneOp where("Where");
   where.input({3, 1}, roofcast::DType::boolean).input(dims(shape)).input({4});
   compared(where, one_operand(shape, [](Counted x) { return select(true, x, 0.0); }));
