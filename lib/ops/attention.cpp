@@ -353,8 +353,8 @@ constexpr std::string_view two_products =
     "2*b*h*q*k*(d + e); vector 5 a score less 2 a row, 1 each for scale, mask and bias, 3 for a "
     "softcap; --causal: pairs inside the mask";
 constexpr std::string_view grouped =
-    "2*b*h*q*k*(d + e); vector as Attention, 3 an element for rotary embedding; of the caches the "
-    "rows in use are read and new rows written";
+    "2*b*h*q*k*(d + e); vector as Attention, 3 an element for rotary embedding; bytes of the "
+    "caches rows in use read, new rows written";
 
 #define MICROSOFT(op_name) \
   .domain = "com.microsoft", .name = op_name, .since = 1, .kind = Kind::attention, \

@@ -199,7 +199,7 @@ void extract_work(const OpView& v, Work& w) { w.reads[0] = v.output_bytes(0); }
 #define ML(op_name, version) .domain = "ai.onnx.ml", .name = op_name, .since = version, .kind = Kind::classic_ml
 
 constexpr OpInfo table[] = {
-    {ML("ArrayFeatureExtractor", 1), .infer = infer_extract, .work = extract_work, .formula = "0; only the columns taken are read"},
+    {ML("ArrayFeatureExtractor", 1), .infer = infer_extract, .work = extract_work, .formula = "0; bytes columns taken + indices + outputs"},
     {ML("Binarizer", 1), .access = "b.. -> b..", .cost = {.vector_per_point = 1}},
     {ML("CastMap", 1), .infer = infer_cast_map},
     {ML("CategoryMapper", 1), .infer = infer_category, .work = per_element<1>, .formula = "1 per element"},
@@ -207,12 +207,12 @@ constexpr OpInfo table[] = {
     {ML("FeatureVectorizer", 1), .infer = infer_vectorizer},
     {ML("Imputer", 1), .access = "b.. -> b..", .cost = {.vector_per_point = 2}},
     {ML("LabelEncoder", 1), .infer = infer_label_encoder, .work = per_element<1>, .formula = "1 per element"},
-    {ML("LinearClassifier", 1), .infer = infer_classifier, .work = linear_work, .formula = "2*rows*coefficients; vector 2 per score"},
-    {ML("LinearRegressor", 1), .infer = infer_regressor, .work = linear_work, .formula = "2*rows*coefficients; vector 2 per target"},
+    {ML("LinearClassifier", 1), .infer = infer_classifier, .work = linear_work, .formula = "matrix 2*rows*coefficients; vector 2 per score"},
+    {ML("LinearRegressor", 1), .infer = infer_regressor, .work = linear_work, .formula = "matrix 2*rows*coefficients; vector 2 per target"},
     {ML("Normalizer", 1), .infer = infer_as_float, .work = per_element<3>, .formula = "3*n"},
     {ML("OneHotEncoder", 1), .infer = infer_one_hot, .work = per_element<1>, .formula = "1 per output"},
-    {ML("SVMClassifier", 1), .infer = infer_classifier, .work = svm_work, .formula = "2*rows*vectors*features; vector 4 per row and vector"},
-    {ML("SVMRegressor", 1), .infer = infer_regressor, .work = svm_work, .formula = "2*rows*vectors*features; vector 4 per row and vector"},
+    {ML("SVMClassifier", 1), .infer = infer_classifier, .work = svm_work, .formula = "matrix 2*rows*vectors*features; vector 4 per row and vector"},
+    {ML("SVMRegressor", 1), .infer = infer_regressor, .work = svm_work, .formula = "matrix 2*rows*vectors*features; vector 4 per row and vector"},
     {ML("Scaler", 1), .infer = infer_as_float, .work = per_element<2>, .formula = "2*n"},
     {ML("TreeEnsemble", 5), .infer = infer_regressor, .work = ensemble_work, .formula = "rows*(deepest path + 1) summed over trees"},
     {ML("TreeEnsembleClassifier", 1), .infer = infer_classifier, .work = tree_work, .formula = "rows*(deepest path + 1) summed over trees"},

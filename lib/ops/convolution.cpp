@@ -290,10 +290,10 @@ constexpr std::string_view quantized = "n (g c) y+r x+s, ., ., (g m) c r s -> n 
 constexpr std::string_view last = "n y+r x+s (g c), (g m) c r s -> n y x (g m)";
 constexpr std::string_view transposed = "n (g c) i j, (g c) m r s -> n (g m) i+r j+s";
 constexpr std::string_view causal = "n c y+r, c 1 r, c, n c p -> n c y, n c p";
-constexpr std::string_view with_bias = "2*points; bias 1 per output";
-constexpr std::string_view with_epilogue = "2*points; bias, sum and activation per output";
-constexpr std::string_view requantizing = "2*points in int8; 5 per output to requantise, bias 1";
-constexpr std::string_view with_activation = "2*outputs*kernel; bias 1 per output, silu 5";
+constexpr std::string_view with_bias = "2*points; vector outputs with a bias";
+constexpr std::string_view with_epilogue = "2*points; vector bias, sum and activation per output";
+constexpr std::string_view requantizing = "2*points in int8; vector 5*outputs to requantise, outputs with a bias";
+constexpr std::string_view with_activation = "2*outputs*kernel; vector outputs with a bias, 5*outputs for silu";
 constexpr uint32_t qlinear_scales = 0b11110110;
 
 #define MICROSOFT(op_name) .domain = "com.microsoft", .name = op_name, .kind = Kind::convolution
@@ -315,7 +315,7 @@ constexpr OpInfo table[] = {
      PER_POINT, .formula = with_bias},
     {.name = "DeformConv", .since = 19, .kind = Kind::convolution, .access = plain,
      .access_rule = conv_access<1, false>, .infer = infer_conv<1>, .work = deform_work, PER_POINT,
-     .formula = "2*points; vector: 8 per place and offset group, 7 per sampled value (8 with a "
+     .formula = "2*points; vector 8 per place and offset group, 7 per sampled value (8 with a "
                 "mask), bias 1 per output"},
     {.name = "CausalConvWithState", .since = 27, .kind = Kind::convolution, .access = causal,
      .access_rule = causal_access, .infer = infer_causal, .work = causal_work<2>,

@@ -207,15 +207,15 @@ void packed_gather_work(const OpView& v, Work& w) {
 
 constexpr OpInfo table[] = {
     {.name = "Gather", .since = 1, .kind = Kind::lookup, .access = "@v d.., i.. -> i.. d..", .access_rule = gather_access,
-     .infer = infer_gather, .value = gather_value, .work = gather_work, .formula = "0; only the rows taken are read"},
+     .infer = infer_gather, .value = gather_value, .work = gather_work, .formula = "0; bytes rows taken + indices + outputs"},
     {.name = "GatherElements", .since = 11, .kind = Kind::lookup, .infer = infer_gather_elements, .work = gather_elements_work},
     {.name = "GatherND", .since = 11, .kind = Kind::lookup, .infer = infer_gather_nd, .work = gather_work},
-    {.name = "Scatter", .since = 9, .kind = Kind::lookup, .infer = same_as_first, .work = scatter_work<2>, .formula = "in place: reads updates and indices, writes the updates' elements"},
+    {.name = "Scatter", .since = 9, .kind = Kind::lookup, .infer = same_as_first, .work = scatter_work<2>, .formula = "0; bytes updates + indices + elements written (in place)"},
     {.name = "ScatterElements", .since = 11, .kind = Kind::lookup, .infer = same_as_first, .work = scatter_work<2>,
-     .formula = "in place: reads updates and indices, writes the updates' elements; a reduction adds one per update"},
+     .formula = "1 per update with a reduction; bytes updates + indices + elements written (in place)"},
     {.name = "ScatterND", .since = 11, .kind = Kind::lookup, .infer = same_as_first, .work = scatter_work<2>,
-     .formula = "in place: reads updates and indices, writes the updates' elements; a reduction adds one per update"},
-    {.name = "TensorScatter", .since = 24, .kind = Kind::lookup, .infer = same_as_first, .work = scatter_work<1>, .formula = "in place: writes the update's elements"},
+     .formula = "1 per update with a reduction; bytes updates + indices + elements written (in place)"},
+    {.name = "TensorScatter", .since = 24, .kind = Kind::lookup, .infer = same_as_first, .work = scatter_work<1>, .formula = "0; bytes twice the update (in place)"},
     {.name = "OneHot", .since = 9, .kind = Kind::lookup, .infer = infer_one_hot, .routing = Routing::one_hot},
     {.name = "NonZero", .since = 9, .kind = Kind::lookup, .infer = infer_non_zero, .value = non_zero_value,
      .work = [](const OpView& v, Work& w) { if (v.in(0)) w.vector_flops = v.in(0)->elements(); }, .routing = Routing::compact, .formula = "one comparison per element"},
@@ -224,7 +224,7 @@ constexpr OpInfo table[] = {
     {.domain = "com.microsoft", .name = "GatherBlockQuantized", .since = 1, .kind = Kind::lookup, .access = "@v d.., i.., ., . -> i.. d..",
      .access_rule = packed_gather_access, .infer = infer_packed_gather, .work = packed_gather_work, .auxiliary = 0b1100,
      .packed_weight = [](const OpView& v, size_t i) { return i == 0 && v.in(0) ? v.in(0)->elements() * packing(v) : Expr(); },
-     .formula = "2 per output to dequantise; the rows taken are read packed"},
+     .formula = "2*outputs to dequantise; bytes packed rows taken + indices + outputs"},
 };
 
 }  // namespace

@@ -127,7 +127,7 @@ void router_work(const OpView& v, Work& w) {
 
 constexpr std::string_view amounts =
     "2*tokens*k*hidden*inner*matrices; vector 5*tokens*experts + k*tokens*(6*inner + 2*hidden); "
-    "reads the weights of min(experts, k*tokens)";
+    "bytes of weights those of min(experts, k*tokens) experts";
 
 constexpr OpInfo table[] = {
     {MICROSOFT("MoE"), .infer = same_as_first, .work = moe_work<false>, .formula = amounts},

@@ -476,7 +476,7 @@ constexpr OpInfo table[] = {
     {.name = "Split", .since = 1, .kind = Kind::movement, .infer = infer_split,
      .work = [](const OpView& v, Work& w) { reads_data_only(v, w); }},
     {.name = "Slice", .since = 1, .kind = Kind::movement, .infer = infer_slice, .value = slice_value, .work = slice_work,
-     .formula = "0; only what is taken is read"},
+     .formula = "0; bytes twice what is taken"},
     {.name = "Pad", .since = 1, .kind = Kind::movement, .infer = infer_pad, .value = pad_value, .work = cropped},
     {.name = "Tile", .since = 1, .kind = Kind::movement, .infer = infer_tile, .value = tile_value, .work = reads_data_only},
     {.name = "DepthToSpace", .since = 1, .kind = Kind::movement, .infer = [](InferContext& c) { infer_blocks(c, true); }},

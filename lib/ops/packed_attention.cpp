@@ -384,7 +384,7 @@ constexpr OpInfo table[] = {
      .work = dynamic_work,
      .formula = "2*b*s*h*(selected + local window)*(d + e), selected at most the list's length"},
     {MICROSOFT("RemovePadding", Kind::movement), .infer = infer_remove_padding,
-     .work = remove_padding_work, .formula = "0; rows that stay are read"},
+     .work = remove_padding_work, .formula = "0; bytes rows that stay, twice"},
     {MICROSOFT("RestorePadding", Kind::movement), .infer = infer_restore_padding, .formula = "0"},
 };
 

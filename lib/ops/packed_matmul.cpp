@@ -200,7 +200,7 @@ constexpr OpInfo table[] = {
      .work = router_gate_work, .formula = "2*m*k*(router + 2*inner); vector 6*m*inner"},
     {MICROSOFT("GatherPacked", Kind::lookup), .infer = infer_packed_rows,
      .work = packed_rows_work, .packed_weight = row_weights,
-     .formula = "2 per output to dequantise; the rows taken are read packed"},
+     .formula = "2*outputs to dequantise; bytes packed rows taken + indices + outputs"},
 };
 
 }  // namespace

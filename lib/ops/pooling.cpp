@@ -184,11 +184,11 @@ void max_roi_work(const OpView& v, Work& w) {
 
 constexpr OpInfo table[] = {
     POOL("MaxPool", 0, 0, "outputs*(kernel - 1)"),
-    POOL("AveragePool", 0, 1, "outputs*kernel: sum; divide per output"),
+    POOL("AveragePool", 0, 1, "outputs*kernel: sum, divide"),
     {.name = "LpPool", .kind = Kind::pooling, .access = "n c y+r x+s -> n c y x",
      .access_rule = pool_access<false>, .infer = infer_pool, .work = lp_work,
      .formula = "p=2: 2*outputs*kernel; p=1: less 1 per output; other p: 3*outputs*kernel"},
-    GLOBAL("GlobalAveragePool", (pool_work<0, 1>), "inputs: sum; divide per output"),
+    GLOBAL("GlobalAveragePool", (pool_work<0, 1>), "inputs: sum, divide"),
     GLOBAL("GlobalMaxPool", (pool_work<0, 0>), "inputs - outputs"),
     GLOBAL("GlobalLpPool", lp_work, "p=2: 2*inputs; p=1: less 1 per output; other p: 3*inputs"),
     {.name = "MaxUnpool", .since = 9, .kind = Kind::pooling,

@@ -108,7 +108,7 @@ void gated_bias_work(const OpView& v, Work& w) {
 #define MICROSOFT(op_name, op_kind) \
   .domain = "com.microsoft", .name = op_name, .since = 1, .kind = op_kind
 
-constexpr std::string_view turning = "3 per rotated element; rows of the tables";
+constexpr std::string_view turning = "3 per rotated element; bytes 2*n + rows of the tables";
 
 constexpr OpInfo table[] = {
     {.name = "RotaryEmbedding", .since = 23, .kind = Kind::pointwise, .infer = infer_rotary,
@@ -123,10 +123,10 @@ constexpr OpInfo table[] = {
      .work = norm_rotary_work, .formula = "4*n + 3*lines, 3 per rotated element"},
     {MICROSOFT("RelativePositionBias", Kind::lookup), .infer = infer_relative_bias,
      .work = [](const OpView& v, Work& w) { w.reads[0] = min(v.bytes(0), v.output_bytes(0)); },
-     .formula = "0; rows of the table"},
+     .formula = "0; bytes rows of the table + outputs"},
     {MICROSOFT("GatedRelativePositionBias", Kind::pointwise), .infer = infer_gated_bias,
      .work = gated_bias_work,
-     .formula = "2*b*s*h*d*D; vector b*s*h*(d + 2*D + 10) + 1 per output"},
+     .formula = "matrix 2*b*s*h*d*D; vector b*s*h*(d + 2*D + 10) + 1 per output"},
 };
 
 }  // namespace

@@ -121,9 +121,9 @@ void infer_quantize_bfp(InferContext& c) {
 
 constexpr OpInfo table[] = {
     QUANTIZE("", "QuantizeLinear", 10, infer_quantize, sc::quantize, "5*n"),
-    QUANTIZE("", "DequantizeLinear", 10, infer_dequantize, sc::dequantize, "2*n; nothing for weights: consumers read the packed bytes"),
+    QUANTIZE("", "DequantizeLinear", 10, infer_dequantize, sc::dequantize, "2*n; nothing for weights, whose consumers read the packed bytes"),
     QUANTIZE("com.microsoft", "QuantizeLinear", 1, infer_quantize, sc::quantize, "5*n"),
-    QUANTIZE("com.microsoft", "DequantizeLinear", 1, infer_dequantize, sc::dequantize, "2*n; nothing for weights: consumers read the packed bytes"),
+    QUANTIZE("com.microsoft", "DequantizeLinear", 1, infer_dequantize, sc::dequantize, "2*n; nothing for weights, whose consumers read the packed bytes"),
     {.name = "DynamicQuantizeLinear", .since = 11, .kind = Kind::pointwise, .access = "b.. -> b.., ., .", .infer = infer_dynamic, .work = dynamic_work, .formula = "7*n: minimum, maximum, quantise"},
 
     // Both operands dequantised, one operation, the result quantised.

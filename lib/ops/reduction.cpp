@@ -145,7 +145,7 @@ constexpr OpInfo table[] = {
     REDUCE_VALUE("ReduceProd", multiply),
     REDUCE_VALUE("ReduceMax", maximum),
     REDUCE_VALUE("ReduceMin", minimum),
-    REDUCE("ReduceMean", 0, 1, "inputs: sum; divide per output"),
+    REDUCE("ReduceMean", 0, 1, "inputs: sum, divide"),
     REDUCE("ReduceL1", 1, 0, "2*inputs - outputs: absolute values, sum"),
     REDUCE("ReduceL2", 1, 1, "2*inputs: squares, sum; root per output"),
     REDUCE("ReduceSumSquare", 1, 0, "2*inputs - outputs: squares, sum"),

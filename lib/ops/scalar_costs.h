@@ -15,28 +15,60 @@
 namespace roofcast::scalar_cost {
 
 inline constexpr int arithmetic = 1;
-inline constexpr int special = 1;        // exp, log, sqrt, erf, sin, …
-inline constexpr int relu = 1;           // max(x, 0)
-inline constexpr int leaky_relu = 3;     // compare, multiply, select
-inline constexpr int clip = 2;           // max, min
-inline constexpr int sigmoid = 4;        // 1 / (1 + exp(-x)): negate, exp, add, divide
-inline constexpr int silu = 5;           // x · sigmoid(x)
-inline constexpr int softplus = 3;       // log(exp(x) + 1): exp, add, log
-inline constexpr int softsign = 3;       // x / (1 + |x|): abs, add, divide
-inline constexpr int mish = 5;           // x · tanh(softplus(x))
-inline constexpr int elu = 5;            // x > 0 ? x : α (exp(x) − 1)
-inline constexpr int celu = 7;           // max(0, x) + min(0, α (exp(x / α) − 1))
-inline constexpr int selu = 6;           // γ · elu(x)
-inline constexpr int hard_sigmoid = 4;   // max(0, min(1, α x + β))
-inline constexpr int hard_swish = 5;     // x · hard_sigmoid(x)
-inline constexpr int gelu_erf = 5;       // 0.5 x (1 + erf(x / √2)): mul, erf, add, mul, mul
-inline constexpr int gelu_tanh = 9;      // 0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))
-inline constexpr int gelu_quick = 6;     // x · sigmoid(1.702 x)
-inline constexpr int threshold = 2;      // compare, select
-inline constexpr int shrink = 6;         // two compares, add, subtract, two selects
-inline constexpr int quantize = 5;       // divide, round, add zero point, max, min
-inline constexpr int dequantize = 2;     // subtract zero point, multiply
-inline constexpr int sign = 3;           // (x > 0) − (x < 0)
+inline constexpr int special = 1;
+inline constexpr int relu = 1;
+inline constexpr int leaky_relu = 3;
+inline constexpr int clip = 2;
+inline constexpr int sigmoid = 4;
+inline constexpr int silu = 5;
+inline constexpr int softplus = 3;
+inline constexpr int softsign = 3;
+inline constexpr int mish = 5;
+inline constexpr int elu = 5;
+inline constexpr int celu = 7;
+inline constexpr int selu = 6;
+inline constexpr int hard_sigmoid = 4;
+inline constexpr int hard_swish = 5;
+inline constexpr int gelu_erf = 5;
+inline constexpr int gelu_tanh = 9;
+inline constexpr int gelu_quick = 6;
+inline constexpr int threshold = 2;
+inline constexpr int shrink = 6;
+inline constexpr int quantize = 5;
+inline constexpr int dequantize = 2;
+inline constexpr int sign = 3;
+
+// What each of them counts.
+struct Named {
+  std::string_view name;
+  int flops;
+  std::string_view definition;
+};
+inline constexpr Named all[] = {
+    {"add, multiply, compare, …", arithmetic, "one operation"},
+    {"exp, log, sqrt, power, erf, sin, tanh, …", special, "one evaluation"},
+    {"relu", relu, "max(x, 0)"},
+    {"leaky relu", leaky_relu, "compare, multiply, select"},
+    {"clip", clip, "max, min"},
+    {"sigmoid", sigmoid, "1 / (1 + exp(-x)): negate, exp, add, divide"},
+    {"silu", silu, "x · sigmoid(x)"},
+    {"softplus", softplus, "log(exp(x) + 1): exp, add, log"},
+    {"softsign", softsign, "x / (1 + |x|): abs, add, divide"},
+    {"mish", mish, "x · tanh(softplus(x))"},
+    {"elu", elu, "x > 0 ? x : α (exp(x) − 1)"},
+    {"celu", celu, "max(0, x) + min(0, α (exp(x / α) − 1))"},
+    {"selu", selu, "γ · elu(x)"},
+    {"hard sigmoid", hard_sigmoid, "max(0, min(1, α x + β))"},
+    {"hard swish", hard_swish, "x · hard_sigmoid(x)"},
+    {"gelu erf", gelu_erf, "0.5 x (1 + erf(x / √2)): mul, erf, add, mul, mul"},
+    {"gelu tanh", gelu_tanh, "0.5 x (1 + tanh(√(2/π) (x + 0.044715 x³)))"},
+    {"gelu quick", gelu_quick, "x · sigmoid(1.702 x)"},
+    {"threshold", threshold, "compare, select"},
+    {"shrink", shrink, "two compares, add, subtract, two selects"},
+    {"quantize", quantize, "divide, round, add zero point, max, min"},
+    {"dequantize", dequantize, "subtract zero point, multiply"},
+    {"sign", sign, "(x > 0) − (x < 0)"},
+};
 
 // Of an activation that an op names by an attribute.
 constexpr int activation(std::string_view name) {

@@ -92,7 +92,7 @@ constexpr OpInfo table[] = {
      .access = "n @c d.., n d.., @c -> n d..", .access_rule = loss_access<false>,
      .infer = infer_loss<false>, .work = loss_work<false>,
      .formula = "labels, weights as many again; sum labels - 1; mean 1 more, with weights labels "
-                "more; one score is read per label"},
+                "more; bytes one score per label + labels"},
     {.domain = "com.microsoft", .name = "BiasSoftmax", .kind = Kind::softmax,
      .access = "b.. s~ -> b.. s~", .access_rule = softmax_access, .infer = infer_softmax,
      .cost = {.vector_per_point = 6, .vector_per_line = -2}},

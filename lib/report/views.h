@@ -5,6 +5,7 @@
 #include "report/table.h"
 #include "roofcast/analyze.h"
 #include "roofcast/hardware.h"
+#include "roofcast/ops.h"
 
 #include <string>
 
@@ -22,6 +23,10 @@ std::string analysis_markdown(const Analysis&, const ViewOptions&);
 std::string analysis_csv(const Analysis&);
 
 std::string hardware_text(const Hardware&, bool color);
+std::string ops_text(const OpListing&, bool color);
+std::string ops_markdown(const OpListing&);
+std::string ops_csv(const OpListing&);
+
 std::string hardware_list_text(const std::vector<Hardware>&, bool color);
 
 }  // namespace roofcast

@@ -13,6 +13,7 @@ namespace {
 const Command* const commands[] = {
     &analyze_command,
     &hw_command,
+    &ops_command,
 };
 
 // An error goes to stderr in one line, and with --format json to stdout as a document too.
