@@ -47,6 +47,8 @@ Costing::Cost Costing::cost(NodeId id) {
     if (entry.uncounted.empty()) {
       std::optional<Problem> problem = bind(work, m_.instances[instance.index], values_);
       if (!problem) entry.uncounted = "a size is beyond 2^62";
+      else if (problem->has_negative_size())
+        entry.uncounted = "a size is below zero; check --set and --shape";
       else if (problem->has_work()) {
         if (m_.tf32 && problem->math == MathType::fp32 && problem->matrix_flops > 0) problem->math = MathType::tf32;
         const auto [at, is_new] = groups_.try_emplace(*problem, static_cast<int64_t>(problems_.size()));

@@ -3,6 +3,7 @@
 #include "ops/count.h"
 #include "ops/op_info.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -119,6 +120,11 @@ std::optional<Problem> bind(const Work& work, const Instance& instance, const Bi
     p.operands.push_back({instance.outputs[i] ? instance.outputs[i]->dtype : DType::undefined, *bytes, true});
   }
   return p;
+}
+
+bool Problem::has_negative_size() const {
+  return std::any_of(factors.begin(), factors.end(), [](auto& f) { return f.size < 0; }) ||
+         std::any_of(operands.begin(), operands.end(), [](auto& o) { return o.bytes < 0; });
 }
 
 bool Problem::operator==(const Problem& o) const {

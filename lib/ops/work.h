@@ -92,6 +92,8 @@ struct Problem {
   bool causal = false;               // attention: half of the square is masked
 
   bool has_work() const { return matrix_flops > 0 || vector_flops > 0 || bytes_read > 0 || bytes_written > 0 || transfer_bytes > 0; }
+  // A window larger than its data at the symbols' values, say.
+  bool has_negative_size() const;
   bool operator==(const Problem&) const;
 };
 size_t hash_value(const Problem&);
