@@ -61,8 +61,13 @@ private:
       if (auto fault = infer_instance(m_, instance_id, id)) fault_ = std::move(fault);
       if (m_.instances[instance_id.index].only.valid()) m_.forget(instance_id);
     }
+    if (fault_) {
+      // Half-made: neither this node nor an equal one may take it for a result.
+      if (is_new && !m_.instances[instance_id.index].only.valid()) m_.forget(instance_id);
+      return;
+    }
     m_[id].instance = instance_id;
-    if (!fault_) take_results(id, instance_id);
+    take_results(id, instance_id);
   }
 
   const OpInfo* lookup(const Node& node, int opset) {

@@ -1,6 +1,7 @@
 #include "frontend/onnx/read.h"
 
 #include "frontend/inputs.h"
+#include "frontend/onnx/captures.h"
 #include "frontend/onnx/tensor.h"
 #include "frontend/onnx/wire.h"
 #include "ops/op_table.h"
@@ -441,6 +442,9 @@ private:
         }
       };
       for (std::string_view in : g.nodes[i].inputs) need(in);
+      std::vector<std::string_view> captured;
+      for (std::string_view attribute : g.nodes[i].attributes) captured_names(attribute, captured);
+      for (std::string_view name : captured) need(name);
     }
     if (sorted) return order;
     std::vector<uint32_t> waits(n, 0);
