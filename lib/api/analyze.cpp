@@ -42,6 +42,26 @@ std::string join(const std::vector<int64_t>& dims) {
   return text.empty() ? "scalar" : text;
 }
 
+// The module path of a node. Exporters note "…/layer1: pkg.Sequential/layer1.0: pkg.Block/conv: aten.conv":
+// the last but one piece names the module. Others put the path into the node's name.
+std::string scope_of(std::string_view noted, std::string_view name) {
+  if (noted.find(": ") == noted.npos) {
+    if (!noted.empty()) return std::string(noted);
+    const size_t slash = name.rfind('/');
+    if (slash == name.npos || slash == 0) return {};
+    return std::string(name.substr(name[0] == '/', slash - (name[0] == '/')));
+  }
+  std::vector<std::string_view> pieces;
+  for (size_t from = 0; from < noted.size();) {
+    const size_t to = std::min(noted.find('/', from), noted.size());
+    const std::string_view piece = noted.substr(from, to - from);
+    // Class names may hold slashes; a piece is "path: class".
+    if (piece.find(": ") != piece.npos) pieces.push_back(piece.substr(0, piece.find(": ")));
+    from = to + 1;
+  }
+  return pieces.size() < 2 ? std::string() : std::string(pieces[pieces.size() - 2]);
+}
+
 class Analyzer {
 public:
   Analyzer(Module& module, const Hardware& hardware, const AnalyzeOptions& options)
@@ -109,7 +129,7 @@ private:
     row.name = display_name(m_, id);
     row.op = m_.names[node.op_type];
     row.domain = node.domain.valid() && !m_.names[node.domain].empty() ? std::string(m_.names[node.domain]) : "ai.onnx";
-    if (node.scope.valid() && !m_.names[node.scope].empty()) row.scope = std::string(m_.names[node.scope]);
+    if (std::string scope = scope_of(m_.names[node.scope], m_.names[node.name]); !scope.empty()) row.scope = std::move(scope);
     if (node.phase != Phase::forward) row.phase = node.phase == Phase::backward ? "backward" : "optimizer";
     row.count = costing_.trips(node.region);
     const Type type = instance.outputs.empty() ? nullptr : instance.outputs[0];

@@ -29,25 +29,29 @@ std::vector<std::string> split(const std::string& path) {
   return parts;
 }
 
-// What all paths have in common: parts that differ become *, runs of different length are cut.
+// What all paths have in common. Where they differ in a few names these are listed, else * stands;
+// paths of different length are cut.
 class CommonPath {
 public:
   void add(const std::string& path) {
     std::vector<std::string> parts = split(path);
     if (first_) {
-      common_ = std::move(parts), first_ = false;
+      for (std::string& part : parts) common_.push_back({std::move(part)});
+      first_ = false;
       return;
     }
     if (parts.size() != common_.size()) {
       const size_t least = std::min(parts.size(), common_.size());
       common_.resize(least), parts.resize(least), cut_ = true;
     }
-    for (size_t i = 0; i < common_.size(); ++i)
-      if (common_[i] != parts[i]) common_[i] = "*";
+    for (size_t i = 0; i < common_.size(); ++i) {
+      std::vector<std::string>& names = common_[i];
+      if (names.size() <= most_named && std::find(names.begin(), names.end(), parts[i]) == names.end()) names.push_back(std::move(parts[i]));
+    }
   }
   std::string text() const {
     std::string out;
-    for (const std::string& part : common_) out += (out.empty() ? "" : ".") + part;
+    for (const std::vector<std::string>& names : common_) out += (out.empty() ? "" : ".") + piece(names);
     if (cut_) out += out.empty() ? "…" : ".…";
     // The end of a long path tells more than its beginning.
     constexpr size_t widest = 40;
@@ -60,7 +64,15 @@ public:
   }
 
 private:
-  std::vector<std::string> common_;
+  static constexpr size_t most_named = 2;
+  static std::string piece(const std::vector<std::string>& names) {
+    if (names.size() == 1) return names[0];
+    const bool number = std::any_of(names.begin(), names.end(), [](const std::string& n) { return !n.empty() && std::isdigit(static_cast<unsigned char>(n[0])); });
+    if (names.size() > most_named || number) return "*";
+    return "{" + names[0] + "," + names[1] + "}";
+  }
+
+  std::vector<std::vector<std::string>> common_;
   bool first_ = true, cut_ = false;
 };
 

@@ -1,0 +1,49 @@
+"""Times of `roofcast analyze` as ratios: run.py ROOFCAST FOLDER (made by make_models.py)
+
+Prints, for each model, the median of 15 runs, peak memory, and the ratio to the bar that users feel:
+the same graph without weights, or parsing the file with the onnx package.
+"""
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+import onnx
+
+
+def run(command):
+    times, memory = [], 0
+    for _ in range(15):
+        start = time.perf_counter()
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        _, _, usage = os.wait4(process.pid, 0)
+        times.append(time.perf_counter() - start)
+        memory = max(memory, usage.ru_maxrss)
+    return statistics.median(times), memory
+
+
+def parse_time(path):
+    start = time.perf_counter()
+    onnx.load(str(path), load_external_data=False)
+    return time.perf_counter() - start
+
+
+def main():
+    tool, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    base = None
+    for path in sorted(folder.glob("*.onnx")):
+        seconds, memory = run([tool, "analyze", str(path), "-q"])
+        line = f"{path.name:28} {seconds * 1e3:7.1f} ms  {memory / 1024:6.1f} MiB"
+        if path.stem == "chain":
+            base = seconds
+        if path.stem == "chain_1g" and base:
+            line += f"  {seconds / base:.2f} x without weights"
+        if path.stat().st_size < 1 << 28:
+            line += f"  {seconds / parse_time(path):.2f} x onnx.load"
+        print(line)
+
+
+if __name__ == "__main__":
+    main()
