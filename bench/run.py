@@ -1,7 +1,7 @@
 """Times of `roofcast analyze` as ratios: run.py ROOFCAST FOLDER (made by make_models.py)
 
-Prints, for each model, the median of 15 runs, peak memory, and the ratio to the bar that users feel:
-the same graph without weights, or parsing the file with the onnx package.
+Prints, for each model, the median of 15 runs and peak memory; for weights inside the file the ratio to
+the same graph without them.
 """
 import os
 import pathlib
@@ -9,8 +9,6 @@ import statistics
 import subprocess
 import sys
 import time
-
-import onnx
 
 
 def run(command):
@@ -24,12 +22,6 @@ def run(command):
     return statistics.median(times), memory
 
 
-def parse_time(path):
-    start = time.perf_counter()
-    onnx.load(str(path), load_external_data=False)
-    return time.perf_counter() - start
-
-
 def main():
     tool, folder = sys.argv[1], pathlib.Path(sys.argv[2])
     base = None
@@ -40,8 +32,6 @@ def main():
             base = seconds
         if path.stem == "chain_1g" and base:
             line += f"  {seconds / base:.2f} x without weights"
-        if path.stat().st_size < 1 << 28:
-            line += f"  {seconds / parse_time(path):.2f} x onnx.load"
         print(line)
 
 

@@ -35,6 +35,7 @@ struct GraphSlices {
   std::string_view name;
   std::vector<NodeSlices> nodes;
   std::vector<std::string_view> initializers, sparse_initializers, inputs, outputs, value_infos;
+  std::unordered_map<size_t, TensorSlices> large;  // initializers read already, by index
 };
 
 struct Function {
@@ -101,7 +102,11 @@ private:
     fault_ = error(code, std::move(message), std::move(where), std::move(hint));
   }
   void fail(Diagnostic d) { if (!fault_) fault_ = std::move(d); }
-  uint64_t offset(std::string_view slice) const { return static_cast<uint64_t>(slice.data() - file_.data()); }
+  // Absent for text that is a copy.
+  std::optional<uint64_t> offset(std::string_view slice) const {
+    const bool inside = std::greater_equal<>()(slice.data(), file_.data()) && std::less_equal<>()(slice.data(), file_.data() + file_.size());
+    return inside ? std::optional(static_cast<uint64_t>(slice.data() - file_.data())) : std::nullopt;
+  }
   void check(const WireReader& reader) {
     if (reader.fault() == WireReader::Fault::none) return;
     if (reader.fault() == WireReader::Fault::truncated && reader.wanted())
@@ -112,7 +117,7 @@ private:
       fail("onnx-wire-type", "is not protobuf", {}, reader.fault_offset(), "is it an ONNX model?");
   }
   std::string_view bytes(const WireField& f) {
-    if (f.type != 2) fail("onnx-wire-type", "field " + std::to_string(f.number) + " has another wire type than ONNX gives it", {}, f.bytes.data() ? std::optional(offset(f.bytes)) : std::nullopt, "is it an ONNX model?");
+    if (f.type != 2) fail("onnx-wire-type", "field " + std::to_string(f.number) + " has another wire type than ONNX gives it", {}, offset(f.bytes), "is it an ONNX model?");
     return f.bytes;
   }
   std::string text(const WireField& f) { return std::string(bytes(f)); }
@@ -211,6 +216,17 @@ private:
     if (key == "namespace") n.scope = value;
   }
 
+  // A tensor whose bytes lie in the file is read while its page is at hand, and its name copied, so that
+  // pages among weights need not come back.
+  static constexpr size_t large_tensor = 64 << 10;
+  void read_large(GraphSlices& g) {
+    const std::string_view slice = g.initializers.back();
+    TensorSlices t = tensors_.read(slice);
+    t.name = m_.names[m_.names.own(t.name)];
+    g.large.emplace(g.initializers.size() - 1, std::move(t));
+    mapped_.release_before(slice.data());
+  }
+
   GraphSlices read_slices(std::string_view message) {
     GraphSlices g;
     WireReader r(message, file_);
@@ -220,7 +236,7 @@ private:
       case GraphProto::kNameFieldNumber: g.name = bytes(f); break;
       case GraphProto::kInitializerFieldNumber:
         g.initializers.push_back(bytes(f));
-        mapped_.release_before(f.bytes.data());
+        if (f.bytes.size() > large_tensor) read_large(g);
         break;
       case GraphProto::kSparseInitializerFieldNumber: g.sparse_initializers.push_back(bytes(f)); break;
       case GraphProto::kInputFieldNumber: g.inputs.push_back(bytes(f)); break;
@@ -367,17 +383,15 @@ private:
     }
     std::unordered_set<std::string_view> given;  // inputs with a default value
     for (bool sparse : {false, true}) {
-      for (std::string_view slice : sparse ? g.sparse_initializers : g.initializers) {
-        const TensorSlices t = sparse ? tensors_.read_sparse(slice) : tensors_.read(slice);
+      const std::vector<std::string_view>& slices = sparse ? g.sparse_initializers : g.initializers;
+      for (size_t i = 0; i < slices.size(); ++i) {
+        const auto known = sparse ? g.large.end() : g.large.find(i);
+        const TensorSlices t = known != g.large.end() ? known->second : sparse ? tensors_.read_sparse(slices[i]) : tensors_.read(slices[i]);
         if (t.fault) return fail(*t.fault);
-        // A name that lies among weights is copied, so that its page need not come back.
-        constexpr size_t large = 64 << 10;
-        if (slice.size() > large) m_.names.own(t.name);
         const ValueId v = define(scope, t.name, Storage::weight, t.tensor.type);
         if (!fine()) return;
         m_[v].elements = t.tensor.elements, m_[v].stored_bytes = t.tensor.stored_bytes;
         given.insert(t.name);
-        mapped_.release_before(slice.data());
       }
     }
     for (const TypedName& input : inputs) {
