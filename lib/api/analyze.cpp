@@ -1,9 +1,9 @@
 #include "roofcast/analyze.h"
 
 #include "api/costing.h"
+#include "api/totals.h"
 #include "ops/op_info.h"
 #include "support/diagnostic.h"
-#include "time/memory.h"
 
 #include <algorithm>
 #include <chrono>
@@ -249,61 +249,22 @@ private:
   }
 
   void add_totals() {
-    Totals& t = a_.totals;
-    std::map<std::string, double> by_bound, by_math;
-    double flops = 0, matrix = 0, vector = 0, read = 0, written = 0, math = 0, hbm = 0, net = 0, comms = 0, ideal = 0, time = 0;
-    bool has_net = false;
-    for (const OpRow& row : a_.ops) {
-      flops += row.flops.value_or(0), matrix += row.matrix_flops.value_or(0), vector += row.vector_flops.value_or(0);
-      read += row.bytes_read.value_or(0), written += row.bytes_written.value_or(0);
-      math += row.t_math.value_or(0), hbm += row.t_hbm.value_or(0), comms += row.t_comms.value_or(0);
-      if (row.t_net) net += *row.t_net, has_net = true;
-      ideal += row.time_ideal.value_or(0), time += row.time.value_or(0);
-      if (row.bound) by_bound[*row.bound] += row.time.value_or(0);
-      if (row.group >= 0) {
-        by_math[std::string(name(costing_.problem(row.group).math))] += row.matrix_flops.value_or(0);
-        if (!costing_.time(row.group).missing.empty()) missing_[row.group] = row.name;
-      }
-    }
-    t.flops = flops, t.matrix_flops = matrix, t.vector_flops = vector, t.bytes_read = read, t.bytes_written = written;
-    if (read + written > 0) t.intensity = flops / (read + written);
-    // A time of which a part is not known is not known either.
-    if (missing_.empty()) {
-      t.t_math = math, t.t_hbm = hbm, t.t_comms = comms, t.time_ideal = ideal, t.time = time;
-      if (has_net) t.t_net = net;
-    } else if (memory_bandwidth(hardware_)) {
-      t.t_hbm = hbm;
-    }
-    if (time > 0 && missing_.empty()) {
-      t.bound_shares = BoundShares{by_bound["compute"] / time, by_bound["memory"] / time, by_bound["communication"] / time,
-                                   by_bound["overhead"] / time};
-      const char* order[] = {"compute", "memory", "communication", "overhead"};
-      t.bound = *std::max_element(std::begin(order), std::end(order), [&](auto a, auto b) { return by_bound[a] < by_bound[b]; });
-    }
-    const auto main = std::max_element(by_math.begin(), by_math.end(), [](auto& a, auto& b) { return a.second < b.second; });
-    if (main != by_math.end() && main->second > 0) {
-      const auto type = math_type_from_name(main->first);
-      a_.main_math = main->first;
-      a_.knee = type ? knee(hardware_, *type) : std::nullopt;
-      const auto rate = type ? matrix_rate(hardware_, *type) : std::nullopt;
-      if (rate && t.time && *t.time > 0) t.mfu = t.hfu = matrix / (*t.time * *rate);
-    }
-    const MemoryUse use = peak_memory(m_, costing_.values());
-    t.peak_memory = use.total();
-    if ((t.memory_capacity = memory_capacity(hardware_))) {
-      t.fits = use.total() <= *t.memory_capacity;
-      if (!*t.fits) t.why_not = use.why_not(*t.memory_capacity);
+    const MemoryModel memory(m_);
+    a_.totals = total(costing_, &memory, &detail_);
+    if (detail_.main_math != MathType::none) {
+      a_.main_math = std::string(name(detail_.main_math));
+      a_.knee = knee(hardware_, detail_.main_math);
     }
   }
 
   void warn() {
     std::set<std::string> seen;
-    for (const auto& [group, example] : missing_) {
+    for (const auto& [group, example] : detail_.missing) {
       const Problem& p = costing_.problem(group);
       const std::string what = std::string(costing_.time(group).missing) + " for " + std::string(name(p.math));
       if (seen.insert(what).second)
         a_.warnings.push_back(warning("peak-missing", hardware_.name + " has no " + what + "; the times that need it are left out",
-                                      {.file = hardware_.file, .node = example}, "add it to the hardware file, or choose another --dtype"));
+                                      {.file = hardware_.file, .node = display_name(m_, example)}, "add it to the hardware file, or choose another --dtype"));
     }
     for (const Uncounted& u : a_.coverage.uncounted)
       a_.warnings.push_back(warning(u.reason == "unknown operator" ? "op-unknown" : "op-no-work",
@@ -325,7 +286,7 @@ private:
   Costing costing_;
   Analysis a_;
   std::map<std::tuple<std::string, std::string, std::string>, Uncounted> uncounted_;
-  std::map<int64_t, std::string> missing_;  // group whose time lacks a peak → a node of it
+  TotalsDetail detail_;
 };
 
 }  // namespace

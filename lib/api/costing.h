@@ -14,8 +14,16 @@ public:
   Costing(Module& module, const Hardware& hardware, TimeModel model, bool causal)
       : m_(module), hardware_(hardware), model_(model), causal_(causal) {}
 
+  const Module& module() const { return m_; }
+  const Hardware& hardware() const { return hardware_; }
+
   // Every symbol's value: set, or by the contract's rules; branches nobody set are the slower ones.
   void resolve();
+  // The same again after `module.bound` has changed; the symbolic work stays.
+  void resolve_again() {
+    evaluate_again();
+    resolve();
+  }
   const Bindings& values() const { return values_; }
   const std::vector<SymbolId>& defaulted() const { return defaulted_; }
 
