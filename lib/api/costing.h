@@ -16,6 +16,7 @@ public:
 
   const Module& module() const { return m_; }
   const Hardware& hardware() const { return hardware_; }
+  TimeModel model() const { return model_; }
 
   // Every symbol's value: set, or by the contract's rules; branches nobody set are the slower ones.
   void resolve();

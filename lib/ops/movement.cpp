@@ -77,22 +77,6 @@ Values transpose_value(const OpView& v) {
   return out;
 }
 
-// A transpose that only moves dims of one is a view.
-void transpose_work(const OpView& v, Work& w) {
-  const auto perm = v.ranked(0) ? permutation(v) : std::nullopt;
-  if (!perm) return;
-  size_t last = 0;
-  bool first = true, in_order = true;
-  for (size_t d : *perm) {
-    if (v.dim(0, d) == Expr(1)) continue;
-    in_order &= first || d > last;
-    last = d, first = false;
-  }
-  if (!in_order) return;
-  w.kind = Kind::view;
-  w.reads[0] = 0, w.writes[0] = 0;
-}
-
 // ---- Concat
 
 void infer_concat(InferContext& c) {
@@ -471,7 +455,7 @@ void cropped(const OpView& v, Work& w) {
 
 constexpr OpInfo table[] = {
     {.name = "Transpose", .since = 1, .kind = Kind::movement, .access = "(dims permuted)", .access_rule = transpose_access,
-     .value = transpose_value, .work = transpose_work, .formula = "0; a permutation of dims of one is a view"},
+     .value = transpose_value, .formula = "0; if only dims of one move it is a view"},
     {.name = "Concat", .since = 1, .kind = Kind::movement, .infer = infer_concat, .value = concat_value},
     {.name = "Split", .since = 1, .kind = Kind::movement, .infer = infer_split,
      .work = [](const OpView& v, Work& w) { reads_data_only(v, w); }},
@@ -481,7 +465,7 @@ constexpr OpInfo table[] = {
     {.name = "Tile", .since = 1, .kind = Kind::movement, .infer = infer_tile, .value = tile_value, .work = reads_data_only},
     {.name = "DepthToSpace", .since = 1, .kind = Kind::movement, .infer = [](InferContext& c) { infer_blocks(c, true); }},
     {.name = "SpaceToDepth", .since = 1, .kind = Kind::movement, .infer = [](InferContext& c) { infer_blocks(c, false); }},
-    {.name = "Trilu", .since = 14, .kind = Kind::movement, .access = "b.. -> b..", .infer = same_as_first, .work = reads_data_only},
+    {.name = "Trilu", .since = 14, .kind = Kind::pointwise, .access = "b.. -> b..", .infer = same_as_first, .work = reads_data_only},
     {.name = "CenterCropPad", .since = 18, .kind = Kind::movement, .infer = infer_center_crop_pad, .work = cropped},
     {.name = "ReverseSequence", .since = 10, .kind = Kind::movement, .infer = infer_reverse_sequence},
     {.name = "Col2Im", .since = 18, .kind = Kind::movement, .infer = infer_col2im,
@@ -500,7 +484,7 @@ constexpr OpInfo table[] = {
        dims.insert(dims.begin() + static_cast<ptrdiff_t>(*axis), 1);
        c.output(0, c.dtype(0), std::move(dims));
      }, .value = pass_value},
-    {.domain = "com.microsoft", .name = "Trilu", .since = 1, .kind = Kind::movement, .access = "b.. -> b..", .infer = same_as_first, .work = reads_data_only},
+    {.domain = "com.microsoft", .name = "Trilu", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .infer = same_as_first, .work = reads_data_only},
     {.domain = "com.microsoft", .name = "Pad", .since = 1, .kind = Kind::movement, .infer = infer_pad, .work = reads_data_only},
 };
 

@@ -89,6 +89,19 @@ Work count_work(Module& module, const Instance& instance) {
   return work;
 }
 
+namespace {
+
+// Factors larger than one, in the order in which an operand's dims run over them.
+std::vector<uint8_t> order_of(const OperandMap& map, const Problem& p) {
+  std::vector<uint8_t> order;
+  for (const DimMap& d : map.dims)
+    for (uint8_t f : d.factors)
+      if (p.factors[f].size != 1) order.push_back(f);
+  return order;
+}
+
+}  // namespace
+
 std::optional<Problem> bind(const Work& work, const Instance& instance, const Bindings& values) {
   Problem p;
   p.kind = work.kind;
@@ -100,6 +113,10 @@ std::optional<Problem> bind(const Work& work, const Instance& instance, const Bi
   p.matrix_flops = *matrix, p.vector_flops = *vector;
   p.collective = work.transfer.kind, p.transfer_bytes = *transfer, p.axis = work.transfer.axis;
   for (const Factor& f : work.access.factors) p.factors.push_back({evaluate(f.size, values).value_or(1), f.role, 0});
+  // Bytes that stay in order need not move: a transpose of dims of one.
+  if (work.kind == Kind::movement && work.access.inputs.size() == 1 && work.access.outputs.size() == 1 && !work.access.inputs[0].dims.empty() &&
+      order_of(work.access.inputs[0], p) == order_of(work.access.outputs[0], p))
+    return Problem{.kind = Kind::view, .math = p.math};
   auto mark = [&](const std::vector<OperandMap>& maps, int shift) {
     for (size_t i = 0; i < maps.size() && i < 16; ++i)
       for (const DimMap& d : maps[i].dims)

@@ -5,6 +5,7 @@
 #include "report/table.h"
 #include "roofcast/analyze.h"
 #include "roofcast/hardware.h"
+#include "roofcast/sweep.h"
 #include "roofcast/ops.h"
 
 #include <string>
@@ -21,6 +22,9 @@ struct ViewOptions {
 std::string analysis_text(const Analysis&, const ViewOptions&);
 std::string analysis_markdown(const Analysis&, const ViewOptions&);
 std::string analysis_csv(const Analysis&);
+
+std::string sweep_text(const Sweep&, bool color);
+std::string sweep_csv(const Sweep&);
 
 std::string hardware_text(const Hardware&, bool color);
 std::string ops_text(const OpListing&, bool color);

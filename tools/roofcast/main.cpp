@@ -13,6 +13,7 @@ namespace {
 const Command* const commands[] = {
     &analyze_command,
     &hw_command,
+    &sweep_command,
     &ops_command,
 };
 
