@@ -21,6 +21,8 @@ struct AnalyzeOptions {
   std::string model = "ideal";   // time model: ideal | kernel
   bool causal = false;           // attention counts only the pairs inside the mask
   bool tensors = false;          // fill Analysis::tensors
+  bool symbolic = false;         // fill formulas (of a model loaded with `keep_symbols`)
+  bool latex = false;            // formulas as LaTeX
 };
 
 struct ModelSummary {
@@ -70,6 +72,11 @@ struct BoundShares {
   double compute = 0, memory = 0, communication = 0, overhead = 0;
 };
 
+// Amounts as algebra in the model's symbols. Absent: not known.
+struct Formulas {
+  std::optional<std::string> flops, matrix_flops, vector_flops, bytes, bytes_read, bytes_written, wire_bytes, intensity;
+};
+
 // Amounts and times of one row, or of all rows together. Absent: not known.
 struct CostFigures {
   std::optional<double> flops, matrix_flops, vector_flops, bytes_read, bytes_written, wire_bytes;
@@ -79,6 +86,7 @@ struct CostFigures {
 };
 
 struct Totals : CostFigures {
+  std::optional<Formulas> formulas;
   std::optional<BoundShares> bound_shares;
   std::optional<double> mfu, hfu;
   std::optional<double> peak_memory, memory_capacity;
@@ -94,6 +102,7 @@ struct OpRow : CostFigures {
   std::optional<std::string> dtype;
   std::optional<std::vector<int64_t>> shape;
   std::optional<std::string> collective, axis;
+  std::optional<Formulas> formulas;  // of one run
   int64_t group = -1;            // rows of one group are the same problem
 };
 
@@ -106,6 +115,7 @@ struct Group {
 struct TensorRow {
   std::string dtype;
   std::optional<std::vector<int64_t>> shape;
+  std::optional<std::vector<std::string>> symbolic_shape;  // instead of shape
 };
 
 struct CollectiveRow {
@@ -208,6 +218,16 @@ template <class F> void fields(F&& field, const CostFigures& c) {
   field("intensity", c.intensity, Unit::flop_per_byte, "FLOPs per byte of memory traffic");
   field("bound", c.bound, Unit::none, "compute, memory, communication or overhead");
 }
+template <class F> void fields(F&& field, const Formulas& f) {
+  field("flops", f.flops, Unit::flop, "algebra in the model's symbols");
+  field("matrix_flops", f.matrix_flops, Unit::flop, "of contractions");
+  field("vector_flops", f.vector_flops, Unit::flop, "all others");
+  field("bytes", f.bytes, Unit::byte, "read and written");
+  field("bytes_read", f.bytes_read, Unit::byte, "from memory");
+  field("bytes_written", f.bytes_written, Unit::byte, "to memory");
+  field("wire_bytes", f.wire_bytes, Unit::byte, "sent by one rank");
+  field("intensity", f.intensity, Unit::flop_per_byte, "flops / bytes");
+}
 template <class F> void fields(F&& field, const Totals& t) {
   fields(field, static_cast<const CostFigures&>(t));
   field("bound_shares", t.bound_shares, Unit::share, "share of time by bound");
@@ -217,6 +237,7 @@ template <class F> void fields(F&& field, const Totals& t) {
   field("memory_capacity", t.memory_capacity, Unit::byte, "of the device");
   field("fits", t.fits, Unit::none, "peak_memory ≤ memory_capacity");
   field("why_not", t.why_not, Unit::none, "what is too large");
+  field("formulas", t.formulas, Unit::none, "as algebra");
 }
 template <class F> void fields(F&& field, const OpRow& r) {
   field("name", r.name, Unit::none, "node");
@@ -230,10 +251,12 @@ template <class F> void fields(F&& field, const OpRow& r) {
   fields(field, static_cast<const CostFigures&>(r));
   field("collective", r.collective, Unit::none, "kind of collective");
   field("axis", r.axis, Unit::none, "mesh axis");
+  field("formulas", r.formulas, Unit::none, "of one run, as algebra");
 }
 template <class F> void fields(F&& field, const TensorRow& t) {
   field("dtype", t.dtype, Unit::none, "element type");
   field("shape", t.shape, Unit::none, "dims");
+  field("shape", t.symbolic_shape, Unit::none, "dims as algebra");
 }
 template <class F> void fields(F&& field, const CollectiveRow& c) {
   field("kind", c.kind, Unit::none, "all_reduce, all_gather, …");

@@ -46,10 +46,6 @@ struct Goal {
   std::optional<int64_t> value;  // least one that meets a ≥ goal, greatest one that meets a ≤ goal or fits
 };
 
-struct Formulas {
-  std::optional<std::string> flops, matrix_flops, vector_flops, bytes, bytes_read, bytes_written;
-};
-
 struct Sweep {
   std::string file, symbol;
   std::vector<SweepPoint> points;
@@ -81,14 +77,6 @@ template <class F> void fields(F&& field, const Goal& g) {
   field("hw", g.hw, Unit::none, "hardware");
   field("symbol", g.symbol, Unit::none, "swept symbol");
   field("value", g.value, Unit::none, "that meets it; absent: none in the range");
-}
-template <class F> void fields(F&& field, const Formulas& f) {
-  field("flops", f.flops, Unit::flop, "algebra in the model's symbols");
-  field("matrix_flops", f.matrix_flops, Unit::flop, "of contractions");
-  field("vector_flops", f.vector_flops, Unit::flop, "all others");
-  field("bytes", f.bytes, Unit::byte, "read and written");
-  field("bytes_read", f.bytes_read, Unit::byte, "from memory");
-  field("bytes_written", f.bytes_written, Unit::byte, "to memory");
 }
 template <class F> void fields(F&& field, const Sweep& s) {
   field("file", s.file, Unit::none, "the model");

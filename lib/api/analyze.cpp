@@ -1,6 +1,7 @@
 #include "roofcast/analyze.h"
 
 #include "api/costing.h"
+#include "api/formulas.h"
 #include "api/totals.h"
 #include "ops/op_info.h"
 #include "support/diagnostic.h"
@@ -142,6 +143,7 @@ private:
       return;
     }
     ++a_.coverage.counted;
+    if (options_.symbolic && cost.work && cost.group >= 0) row.formulas = formulas_of(*cost.work, m_.exprs, options_.latex);
     row.group = row.count > 0 ? cost.group : -1;
     if (row.group < 0) {
       row.flops = row.matrix_flops = row.vector_flops = row.bytes_read = row.bytes_written = 0;
@@ -243,7 +245,14 @@ private:
       const auto shape = shape_of(v.type, costing_.values());
       const bool known = shape || (v.type && !v.type->is_tensor());
       a_.coverage.shapes_known += known;
-      if (options_.tensors && v.type) rows.push_back({std::string(m_.names[v.name]), {dtype_text(v.type), shape}});
+      if (!options_.tensors || !v.type) continue;
+      TensorRow row{dtype_text(v.type), shape, std::nullopt};
+      if (options_.symbolic && v.type->ranked) {
+        row.shape.reset();
+        for (Expr d : v.type->dims) row.symbolic_shape ? row.symbolic_shape->push_back(d.text()) : void(row.symbolic_shape = {d.text()});
+        if (!row.symbolic_shape) row.symbolic_shape.emplace();
+      }
+      rows.push_back({std::string(m_.names[v.name]), std::move(row)});
     }
     if (options_.tensors) a_.tensors = std::move(rows);
   }
@@ -251,6 +260,7 @@ private:
   void add_totals() {
     const MemoryModel memory(m_);
     a_.totals = total(costing_, &memory, &detail_);
+    if (options_.symbolic) a_.totals.formulas = total_formulas(costing_, options_.latex);
     if (detail_.main_math != MathType::none) {
       a_.main_math = std::string(name(detail_.main_math));
       a_.knee = knee(hardware_, detail_.main_math);

@@ -1,5 +1,6 @@
 #include "roofcast/sweep.h"
 
+#include "api/formulas.h"
 #include "api/totals.h"
 #include "ir/solve.h"
 #include "support/diagnostic.h"
@@ -279,21 +280,7 @@ Result<Sweep> sweep(const Model& model, const std::vector<Hardware>& hardware, c
       }
       out.goals.push_back(std::move(goal));
     }
-    if (&hw == &hardware.front()) {
-      Expr matrix = 0, vector = 0, read = 0, written = 0;
-      for (uint32_t i = 0; i < m.nodes.size(); ++i) {
-        if (sweeper.costing().free(NodeId{i})) continue;
-        const Work& w = sweeper.costing().work_of(m.nodes[i].instance);
-        if (!w.uncounted.empty()) continue;
-        Expr trips = 1;
-        for (RegionId r = m.nodes[i].region; r.valid() && r.index != 0; r = m[m.regions[r.index].owner].region) trips *= m.regions[r.index].trips;
-        matrix += w.matrix_flops * trips, vector += w.vector_flops * trips;
-        for (Expr e : w.reads) read += e * trips;
-        for (Expr e : w.writes) written += e * trips;
-      }
-      auto text = [](Expr e) { return e.is_known() && !e.is_overflow() ? std::optional(e.text()) : std::nullopt; };
-      out.formulas = {text(matrix + vector), text(matrix), text(vector), text(read + written), text(read), text(written)};
-    }
+    if (&hw == &hardware.front()) out.formulas = total_formulas(sweeper.costing(), false);
   }
   return out;
 }

@@ -22,6 +22,8 @@ struct ViewOptions {
 std::string analysis_text(const Analysis&, const ViewOptions&);
 std::string analysis_markdown(const Analysis&, const ViewOptions&);
 std::string analysis_csv(const Analysis&);
+std::string formulas_text(const Analysis&, const ViewOptions&);
+std::string formulas_latex(const Analysis&, const ViewOptions&);  // a longtable
 
 std::string sweep_text(const Sweep&, bool color);
 std::string sweep_csv(const Sweep&);

@@ -14,24 +14,28 @@ struct Options {
   ModelOptions model;
   MachineOptions machine;
   ViewOptions view;
-  bool tensors = false;
+  bool tensors = false, symbolic = false;
 };
 
 Result<int> run(const Options& options, const CommonOptions& common) {
   Result<LoadOptions> load_options = options.model.parse();
   if (!load_options) return load_options.error();
+  const bool latex = common.format == "latex", symbolic = options.symbolic || latex;
+  load_options->keep_symbols = symbolic;
   const Result<Hardware> hardware = load_hardware(options.machine.hardware);
   if (!hardware) return hardware.error();
   const Result<Model> model = load(options.model.file, *load_options);
   if (!model) return model.error();
-  const Result<Analysis> analysis = analyze(*model, *hardware, {.model = options.machine.model, .causal = options.model.causal, .tensors = options.tensors});
+  const Result<Analysis> analysis = analyze(*model, *hardware, {.model = options.machine.model, .causal = options.model.causal, .tensors = options.tensors, .symbolic = symbolic, .latex = latex});
   if (!analysis) return analysis.error();
 
   ViewOptions view = options.view;
   view.color = common.use_color();
   const std::string text = common.format == "json" ? to_json("roofcast/analysis/1", *analysis)
                            : common.format == "csv" ? analysis_csv(*analysis)
+                           : latex                  ? formulas_latex(*analysis, view)
                            : common.format == "md"  ? analysis_markdown(*analysis, view)
+                           : symbolic               ? formulas_text(*analysis, view)
                                                     : analysis_text(*analysis, view);
   if (Status status = write_output(common, text); !status) return status.error();
   print_warnings(common, analysis->warnings);
@@ -49,7 +53,8 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
       ->check(CLI::IsMember({"time", "flops", "bytes", "intensity", "count"}))->group("Report");
   app.add_option("--by", options->view.by, "sum rows by op, scope or bound")->check(CLI::IsMember({"op", "scope", "bound"}))->group("Report");
   app.add_flag("--tensors", options->tensors, "types of all tensors (JSON)")->group("Report");
-  common.add_to(app, {"text", "json", "csv", "md"});
+  app.add_flag("--symbolic", options->symbolic, "FLOPs and bytes as algebra in the model's symbols")->group("Report");
+  common.add_to(app, {"text", "json", "csv", "md", "latex"});
   return [options, &common] { return run(*options, common); };
 }
 
