@@ -4,6 +4,7 @@
 #include "report/json.h"
 #include "report/table.h"
 #include "roofcast/analyze.h"
+#include "roofcast/diff.h"
 #include "roofcast/hardware.h"
 #include "roofcast/sweep.h"
 #include "roofcast/ops.h"
@@ -25,6 +26,7 @@ std::string analysis_csv(const Analysis&);
 std::string formulas_text(const Analysis&, const ViewOptions&);
 std::string formulas_latex(const Analysis&, const ViewOptions&);  // a longtable
 
+std::string diff_text(const Diff&, const ViewOptions&, bool markdown);
 std::string sweep_text(const Sweep&, bool color);
 std::string sweep_csv(const Sweep&);
 

@@ -41,6 +41,7 @@ struct Command {
 
 // One file a command: tools/roofcast/<name>.cpp defines its `<name>_command`.
 extern const Command analyze_command;
+extern const Command diff_command;
 extern const Command hw_command;
 extern const Command sweep_command;
 extern const Command ops_command;
