@@ -145,6 +145,7 @@ struct Module {
   std::vector<RegionId> node_regions;
   std::vector<AttributeList> attributes; // by node, parallel to `nodes`
   std::vector<int> node_opsets;          // likewise: of the node's domain (functions have their own)
+  std::vector<uint64_t> node_origins;    // likewise: byte of its NodeProto in the file, or of the call it was inlined for
   std::vector<Instance> instances;
 
   std::map<std::string, int64_t, std::less<>> opsets;  // domain ("" is ai.onnx) → version

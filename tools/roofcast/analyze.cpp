@@ -3,6 +3,7 @@
 
 #include "report/views.h"
 #include "roofcast/analyze.h"
+#include "roofcast/annotate.h"
 #include "support/units.h"
 
 #include <iostream>
@@ -15,6 +16,7 @@ struct Options {
   MachineOptions machine;
   ViewOptions view;
   bool tensors = false, symbolic = false;
+  std::string perfetto, annotate;
 };
 
 Result<int> run(const Options& options, const CommonOptions& common) {
@@ -38,6 +40,10 @@ Result<int> run(const Options& options, const CommonOptions& common) {
                            : symbolic               ? formulas_text(*analysis, view)
                                                     : analysis_text(*analysis, view);
   if (Status status = write_output(common, text); !status) return status.error();
+  if (!options.perfetto.empty())
+    if (Status status = write_file(options.perfetto, analysis_perfetto(*analysis)); !status) return status.error();
+  if (!options.annotate.empty())
+    if (Status status = annotate(*model, *analysis, options.annotate); !status) return status.error();
   print_warnings(common, analysis->warnings);
   if (common.timing)
     for (const PassTime& t : analysis->times) std::cerr << t.pass << "  " << format_seconds(t.seconds) << "\n";
@@ -54,6 +60,8 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   app.add_option("--by", options->view.by, "sum rows by op, scope or bound")->check(CLI::IsMember({"op", "scope", "bound"}))->group("Report");
   app.add_flag("--tensors", options->tensors, "types of all tensors (JSON)")->group("Report");
   app.add_flag("--symbolic", options->symbolic, "FLOPs and bytes as algebra in the model's symbols")->group("Report");
+  app.add_option("--perfetto", options->perfetto, "write the predicted schedule as a trace for ui.perfetto.dev")->type_name("FILE")->group("Report");
+  app.add_option("--annotate", options->annotate, "write a copy of the model with figures as metadata_props")->type_name("FILE.onnx")->group("Report");
   common.add_to(app, {"text", "json", "csv", "md", "latex"});
   return [options, &common] { return run(*options, common); };
 }

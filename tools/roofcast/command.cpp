@@ -32,10 +32,14 @@ Status write_output(const CommonOptions& options, const std::string& text) {
     std::fwrite(text.data(), 1, text.size(), stdout);
     return Ok{};
   }
-  std::ofstream file(options.output, std::ios::binary);
+  return write_file(options.output, text);
+}
+
+Status write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
   file.write(text.data(), static_cast<std::streamsize>(text.size()));
   file.close();
-  if (!file) return error("file-missing", "cannot be written", {.file = options.output}, "check the folder and its rights");
+  if (!file) return error("file-missing", "cannot be written", {.file = path}, "check the folder and its rights");
   return Ok{};
 }
 

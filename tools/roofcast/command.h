@@ -27,6 +27,9 @@ struct CommonOptions {
 // Writes `text` to -o or stdout.
 Status write_output(const CommonOptions& options, const std::string& text);
 
+// Writes `text` to `file`.
+Status write_file(const std::string& file, const std::string& text);
+
 // Warnings on stderr, repeats of a code folded; nothing under -q.
 void print_warnings(const CommonOptions& options, const std::vector<Diagnostic>& warnings);
 

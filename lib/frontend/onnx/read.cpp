@@ -515,6 +515,7 @@ private:
     }
     const int opset = scope.call ? opset_in(*scope.call->function, n.domain) : m_.opset(n.domain);
     auto function = functions_.find(function_key(n.domain, n.op_type, n.overload));
+    if (!scope.call) origin_ = offset(n.bytes).value_or(0);
     if (function != functions_.end() && !(find_op(n.domain, n.op_type, opset) && n.domain.empty()))
       return expand(function->second, n, scope, inputs, outputs, attributes);
 
@@ -526,6 +527,7 @@ private:
     node.region = scope.region;
     const NodeId id = m_.add_node(node, m_.attribute_list(std::move(attributes)), inputs, outputs, bodies);
     m_.node_opsets.push_back(opset);
+    m_.node_origins.push_back(scope.call ? origin_ : offset(n.bytes).value_or(0));
     for (RegionId r : bodies) m_.regions[r.index].owner = id;
     m_.regions[scope.region.index].nodes.push_back(id);
     for (std::string_view slice : n.device_configurations) m_.node_shardings[id.index] += std::string(slice);
@@ -578,6 +580,7 @@ private:
       pass.region = scope.region;
       const NodeId id = m_.add_node(pass, nullptr, std::span(&at->second, 1), std::span(&value, 1));
       m_.node_opsets.push_back(m_.opset(""));
+      m_.node_origins.push_back(origin_);
       m_.regions[scope.region.index].nodes.push_back(id);
     }
     std::erase_if(left_out_, [&](const auto& item) { return item.first == &call; });
@@ -673,6 +676,7 @@ private:
 
   Module& m_;
   const MappedFile& mapped_;
+  uint64_t origin_ = 0;  // byte of the node being read, outside of functions
   std::string_view file_;
   SymbolSettings settings_;
   bool keep_symbols_;

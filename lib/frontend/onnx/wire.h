@@ -66,6 +66,7 @@ public:
     }
   }
 
+  const char* position() const { return at_; }              // behind the field read last
   Fault fault() const { return fault_; }
   uint64_t fault_offset() const { return static_cast<uint64_t>(start_ - file_); }
   uint64_t wanted() const { return wanted_; }               // truncated: bytes declared
