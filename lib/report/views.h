@@ -23,6 +23,7 @@ struct ViewOptions {
 std::string analysis_text(const Analysis&, const ViewOptions&);
 std::string analysis_markdown(const Analysis&, const ViewOptions&);
 std::string analysis_csv(const Analysis&);
+std::string analysis_html(const Analysis&, const Hardware&);
 std::string analysis_perfetto(const Analysis&);
 std::string formulas_text(const Analysis&, const ViewOptions&);
 std::string formulas_latex(const Analysis&, const ViewOptions&);  // a longtable

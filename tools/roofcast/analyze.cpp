@@ -16,7 +16,7 @@ struct Options {
   MachineOptions machine;
   ViewOptions view;
   bool tensors = false, symbolic = false;
-  std::string perfetto, annotate;
+  std::string html, perfetto, annotate;
 };
 
 Result<int> run(const Options& options, const CommonOptions& common) {
@@ -40,6 +40,8 @@ Result<int> run(const Options& options, const CommonOptions& common) {
                            : symbolic               ? formulas_text(*analysis, view)
                                                     : analysis_text(*analysis, view);
   if (Status status = write_output(common, text); !status) return status.error();
+  if (!options.html.empty())
+    if (Status status = write_file(options.html, analysis_html(*analysis, *hardware)); !status) return status.error();
   if (!options.perfetto.empty())
     if (Status status = write_file(options.perfetto, analysis_perfetto(*analysis)); !status) return status.error();
   if (!options.annotate.empty())
@@ -60,6 +62,7 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   app.add_option("--by", options->view.by, "sum rows by op, scope or bound")->check(CLI::IsMember({"op", "scope", "bound"}))->group("Report");
   app.add_flag("--tensors", options->tensors, "types of all tensors (JSON)")->group("Report");
   app.add_flag("--symbolic", options->symbolic, "FLOPs and bytes as algebra in the model's symbols")->group("Report");
+  app.add_option("--html", options->html, "write a report with the roofline plot, one file")->type_name("FILE")->group("Report");
   app.add_option("--perfetto", options->perfetto, "write the predicted schedule as a trace for ui.perfetto.dev")->type_name("FILE")->group("Report");
   app.add_option("--annotate", options->annotate, "write a copy of the model with figures as metadata_props")->type_name("FILE.onnx")->group("Report");
   common.add_to(app, {"text", "json", "csv", "md", "latex"});
