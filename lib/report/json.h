@@ -10,6 +10,7 @@
 #include "roofcast/fields.h"
 #include "roofcast/result.h"
 
+#include <chrono>
 #include <cmath>
 #include <concepts>
 #include <map>
@@ -80,6 +81,8 @@ template <class T> void write_json(JsonWriter& json, const T& v) {
     json.begin_array();
     for (const auto& item : v) write_json(json, item);
     json.end_array();
+  } else if constexpr (std::is_same_v<T, std::chrono::nanoseconds>) {
+    json.value(static_cast<double>(v.count()) * 1e-9, 9);  // seconds
   } else if constexpr (std::is_same_v<T, bool>) {
     json.value(v);
   } else if constexpr (std::is_floating_point_v<T>) {

@@ -4,6 +4,7 @@
 #include "report/json.h"
 #include "report/table.h"
 #include "roofcast/analyze.h"
+#include "roofcast/diagnose.h"
 #include "roofcast/diff.h"
 #include "roofcast/hardware.h"
 #include "roofcast/sweep.h"
@@ -28,6 +29,7 @@ std::string analysis_perfetto(const Analysis&);
 std::string formulas_text(const Analysis&, const ViewOptions&);
 std::string formulas_latex(const Analysis&, const ViewOptions&);  // a longtable
 
+std::string diagnosis_text(const Diagnosis&, const ViewOptions&);
 std::string diff_text(const Diff&, const ViewOptions&, bool markdown);
 std::string sweep_text(const Sweep&, bool color);
 std::string sweep_csv(const Sweep&);

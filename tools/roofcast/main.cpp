@@ -12,6 +12,7 @@ namespace {
 
 const Command* const commands[] = {
     &analyze_command,
+    &diagnose_command,
     &diff_command,
     &hw_command,
     &sweep_command,

@@ -1,0 +1,61 @@
+#include "roofcast/diagnose.h"
+
+#include "support/diagnostic.h"
+#include "trace/figures.h"
+#include "trace/read.h"
+#include "trace/verdict.h"
+
+#include <algorithm>
+
+namespace roofcast {
+namespace {
+
+Result<Diagnosis> diagnose_traces(const std::vector<std::string>& traces) {
+  Diagnosis d;
+  if (traces.empty()) return error("usage", "no trace", {}, "roofcast diagnose TRACE…");
+  for (size_t i = 0; i < traces.size(); ++i) {
+    // One rank at a time: only its figures stay.
+    Result<trace::Timeline> timeline = trace::read_trace(traces[i]);
+    if (!timeline) return std::move(timeline.error());
+    trace::join_launches(*timeline);
+    const int64_t rank = timeline->rank.value_or(static_cast<int64_t>(i));
+    d.source += (i ? ", " : "") + traces[i];
+    std::vector<StepFigures> steps = trace::step_figures(*timeline, rank);
+    d.steps.insert(d.steps.end(), steps.begin(), steps.end());
+    if (!timeline->steps_from.empty()) d.steps_from = timeline->steps_from;
+    d.ranks.push_back(trace::rank_figures(*timeline, rank));
+    d.incomplete |= timeline->truncated;
+    d.warnings.insert(d.warnings.end(), timeline->warnings.begin(), timeline->warnings.end());
+    if (timeline->device_events() == 0)
+      d.warnings.push_back(warning("trace-kind", "no device event: only the CPU was recorded", {.file = traces[i]}, "record with ProfilerActivity.CUDA"));
+  }
+  std::stable_sort(d.ranks.begin(), d.ranks.end(), [](const RankFigures& a, const RankFigures& b) { return a.rank < b.rank; });
+  trace::judge(d);
+  return d;
+}
+
+double mean_step(const Diagnosis& d) {
+  double total = 0;
+  for (const StepFigures& s : d.steps) total += static_cast<double>(s.span.count()) * 1e-9;
+  return d.steps.empty() ? 0 : total / static_cast<double>(d.steps.size());
+}
+
+}  // namespace
+
+Result<Diagnosis> diagnose(const std::vector<std::string>& traces, const DiagnoseOptions& options) {
+  Result<Diagnosis> d = diagnose_traces(traces);
+  if (!d || !options.baseline) return d;
+  const Result<Diagnosis> before = diagnose_traces({*options.baseline});
+  if (!before) return before.error();
+  Comparison& c = d->baseline.emplace();
+  c.source = before->source, c.verdict = before->verdict, c.where = before->where;
+  if (before->shares && d->shares) {
+    const TimeShares &a = *before->shares, &b = *d->shares;
+    c.changes = {{"compute", a.compute, b.compute}, {"exposed_comm", a.exposed_comm, b.exposed_comm}, {"host_copies", a.host_copies, b.host_copies},
+                 {"host_wait", a.host_wait, b.host_wait}, {"kernel_wait", a.kernel_wait, b.kernel_wait}, {"other_idle", a.other_idle, b.other_idle}};
+  }
+  if (!before->steps.empty() && !d->steps.empty()) c.changes.push_back({"step_seconds", mean_step(*before), mean_step(*d)});
+  return d;
+}
+
+}  // namespace roofcast
