@@ -188,6 +188,8 @@ RankFigures rank_figures(Timeline& timeline, int64_t rank) {
 
 std::vector<StepFigures> step_figures(const Timeline& timeline, int64_t rank) {
   std::vector<StepFigures> out;
+  if (timeline.devices.empty())  // a CPU trace still has steps
+    for (const Mark& mark : timeline.steps) out.push_back({.name = mark.name, .rank = rank, .span = ns(mark.end - mark.start)});
   for (const Device& device : timeline.devices) {
     const Unions u(device);
     for (const Mark& mark : timeline.steps) {

@@ -14,7 +14,7 @@ bool same_word(std::string_view a, std::string_view lower) {
   return a.size() == lower.size() && std::equal(a.begin(), a.end(), lower.begin(), [](char x, char y) { return (x >= 'A' && x <= 'Z' ? x + 32 : x) == y; });
 }
 
-enum class Category : uint8_t { other, kernel, copy, set, api, mark, node, session };
+enum class Category : uint8_t { other, kernel, copy, set, api, node, session };
 
 Category category_of(std::string_view text) {
   if (text.empty()) return Category::other;
@@ -26,7 +26,6 @@ Category category_of(std::string_view text) {
   case 'r': return same_word(text, "runtime") ? Category::api : Category::other;
   case 'h': return text == "hip_runtime" || text == "hip_driver" ? Category::api : Category::other;
   case 'd': return same_word(text, "driver") ? Category::api : Category::other;
-  case 'u': return text == "user_annotation" ? Category::mark : Category::other;
   case 'n': return text == "Node" ? Category::node : Category::other;
   case 's': return text == "Session" ? Category::session : Category::other;
   default: return Category::other;
@@ -247,6 +246,8 @@ private:
   void take(const RawEvent& e) {
     if (e.phase != "X") return;
     Category category = category_of(e.category);
+    // Step marks had other categories in older releases; those on the device's tracks are copies.
+    if (e.name.starts_with("ProfilerStep") && e.category != "gpu_user_annotation") return step(e, "markers");
     if (category == Category::other) {
       // The legacy autograd profiler has no categories: the process's name tells.
       if (e.category.empty() && e.pid.is_string && e.pid.text.starts_with("CUDA")) category = Category::kernel, legacy_ = true;
@@ -255,9 +256,6 @@ private:
     switch (category) {
     case Category::kernel: case Category::copy: case Category::set: return device_event(e, category);
     case Category::api: return api_call(e);
-    case Category::mark:
-      if (e.name.starts_with("ProfilerStep")) step(e, "markers");
-      return;
     case Category::node: return node(e);
     case Category::session:
       if (e.name == "model_run") step(e, "markers");
