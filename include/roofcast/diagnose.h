@@ -21,7 +21,8 @@ namespace roofcast {
 using Nanoseconds = std::chrono::nanoseconds;
 
 struct DiagnoseOptions {
-  std::optional<std::string> hardware;  // its link and peaks, for busbw and MFU
+  // Matrix FLOPs of one step of one device, and that device's peak, for MFU.
+  std::optional<double> step_flops, peak;
   std::optional<std::string> baseline;  // a trace to compare with
 };
 

@@ -44,7 +44,16 @@ double mean_step(const Diagnosis& d) {
 
 Result<Diagnosis> diagnose(const std::vector<std::string>& traces, const DiagnoseOptions& options) {
   Result<Diagnosis> d = diagnose_traces(traces);
-  if (!d || !options.baseline) return d;
+  if (!d) return d;
+  if (options.step_flops && options.peak && *options.peak > 0) {
+    // A trace without steps is one step: its devices' span.
+    double seconds = mean_step(*d);
+    if (seconds == 0)
+      for (const RankFigures& r : d->ranks)
+        for (const DeviceFigures& v : r.devices) seconds = std::max(seconds, static_cast<double>(v.span.count()) * 1e-9);
+    if (seconds > 0) d->mfu = *options.step_flops / (seconds * *options.peak);
+  }
+  if (!options.baseline) return d;
   const Result<Diagnosis> before = diagnose_traces({*options.baseline});
   if (!before) return before.error();
   Comparison& c = d->baseline.emplace();

@@ -30,6 +30,7 @@ std::string formulas_text(const Analysis&, const ViewOptions&);
 std::string formulas_latex(const Analysis&, const ViewOptions&);  // a longtable
 
 std::string diagnosis_text(const Diagnosis&, const ViewOptions&);
+std::string diagnosis_html(const Diagnosis&);
 std::string diff_text(const Diff&, const ViewOptions&, bool markdown);
 std::string sweep_text(const Sweep&, bool color);
 std::string sweep_csv(const Sweep&);

@@ -1,6 +1,8 @@
 #include "command.h"
+#include "options.h"
 
 #include "report/views.h"
+#include "roofcast/analyze.h"
 #include "roofcast/diagnose.h"
 
 namespace roofcast::cli {
@@ -8,15 +10,32 @@ namespace {
 
 struct Options {
   std::vector<std::string> traces;
-  std::string baseline;
+  std::string baseline, html;
+  ModelOptions graph;
+  MachineOptions machine;
   ViewOptions view;
 };
 
 Result<int> run(const Options& options, const CommonOptions& common) {
   DiagnoseOptions what;
   if (!options.baseline.empty()) what.baseline = options.baseline;
+  if (!options.graph.file.empty()) {
+    const Result<LoadOptions> load_options = options.graph.parse();
+    if (!load_options) return load_options.error();
+    const Result<Hardware> hardware = load_hardware(options.machine.hardware);
+    if (!hardware) return hardware.error();
+    const Result<Model> model = load(options.graph.file, *load_options);
+    if (!model) return model.error();
+    const Result<Analysis> analysis = analyze(*model, *hardware, {.causal = options.graph.causal});
+    if (!analysis) return analysis.error();
+    const Totals& t = analysis->totals;
+    what.step_flops = t.matrix_flops;
+    if (t.mfu && t.time && *t.mfu > 0) what.peak = *t.matrix_flops / (*t.mfu * *t.time);
+  }
   const Result<Diagnosis> d = diagnose(options.traces, what);
   if (!d) return d.error();
+  if (!options.html.empty())
+    if (Status status = write_file(options.html, diagnosis_html(*d)); !status) return status.error();
   ViewOptions view = options.view;
   view.color = common.use_color();
   if (Status status = write_output(common, common.format == "json" ? to_json("roofcast/diagnosis/1", *d) : diagnosis_text(*d, view)); !status) return status.error();
@@ -29,6 +48,10 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   auto options = std::make_shared<Options>();
   app.add_option("TRACE", options->traces, "PyTorch Profiler or ONNX Runtime JSON (also .gz), Nsight Systems SQLite; one a rank")->required();
   app.add_option("--baseline", options->baseline, "a trace to compare with")->type_name("TRACE")->group("Report");
+  app.add_option("--html", options->html, "write a report, one file")->type_name("FILE")->group("Report");
+  app.add_option("--graph", options->graph.file, "the model that ran, for MFU on --hw")->type_name("MODEL")->group("Model");
+  options->graph.add_symbols_to(app);
+  options->machine.add_to(app);
   options->view.top = 10;
   app.add_option("--top", options->view.top, "kernels shown; 0: all")->capture_default_str()->group("Report");
   common.add_to(app);

@@ -58,6 +58,10 @@ Diagnostic malformed(const char* flag, const std::string& item, const char* form
 
 void ModelOptions::add_to(CLI::App& app) {
   app.add_option("MODEL", file, ".onnx file")->required();
+  add_symbols_to(app);
+}
+
+void ModelOptions::add_symbols_to(CLI::App& app) {
   app.add_option("--set", set, "sizes of symbols: batch=8,seq=2048; globs as 'u*=256'")->type_name("NAME=N")->group("Model");
   app.add_option("--shape", shape, "dims of an input: input_ids=1x512; scalar for rank 0")->type_name("INPUT=DIMS")->group("Model");
   app.add_option("--value", value, "value of a small input: n=3, or 1,2,3")->type_name("INPUT=N")->group("Model");

@@ -18,6 +18,7 @@ struct ModelOptions {
   bool causal = false;
 
   void add_to(CLI::App& app);
+  void add_symbols_to(CLI::App& app);  // all but the file
   Result<LoadOptions> parse() const;
 };
 
