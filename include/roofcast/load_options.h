@@ -14,6 +14,7 @@ struct LoadOptions {
   std::vector<std::pair<std::string, std::vector<int64_t>>> values;    // --value n=3
   std::string dtype;          // --dtype bf16: floating-point activations, as a what-if
   std::string weight_dtype;   // --weight-dtype fp8: of weights
+  std::vector<std::string> ops;  // --ops my_ops.toml: files of custom ops
   bool keep_symbols = false;  // leave `set` for evaluation instead of binding it while loading
 };
 

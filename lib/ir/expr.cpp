@@ -730,7 +730,7 @@ namespace {
 // Recursive descent over + - * // / % ^ **, brackets and the functions that exporters print.
 class ExprParser {
 public:
-  ExprParser(std::string_view text, ExprPool& pool, SymbolOrigin origin) : text_(text), pool_(pool), origin_(origin) {}
+  ExprParser(std::string_view text, const NameResolver& resolve) : text_(text), resolve_(resolve) {}
 
   std::optional<Expr> parse() {
     const Expr e = sum();
@@ -804,7 +804,7 @@ private:
       if (end == std::string_view::npos) return fail();
       const std::string_view name = text_.substr(at_, end - at_);
       at_ = end + 1;
-      return pool_.symbol(name, origin_);
+      return resolve_(name);
     }
     const unsigned char c = static_cast<unsigned char>(text_[at_]);
     if (std::isdigit(c)) {
@@ -821,7 +821,7 @@ private:
     while (at_ < text_.size() && (std::isalnum(static_cast<unsigned char>(text_[at_])) || text_[at_] == '_' || text_[at_] == '.')) ++at_;
     const std::string_view name = text_.substr(begin, at_ - begin);
     if (at_ < text_.size() && text_[at_] == '(') return call(name);
-    return pool_.symbol(name, origin_);
+    return resolve_(name);
   }
   Expr call(std::string_view name) {
     ++at_;
@@ -847,8 +847,7 @@ private:
   }
 
   std::string_view text_;
-  ExprPool& pool_;
-  SymbolOrigin origin_;
+  const NameResolver& resolve_;
   size_t at_ = 0;
   int depth_ = 0, rounding_ = 0;
   bool failed_ = false;
@@ -856,11 +855,16 @@ private:
 
 }  // namespace
 
+std::optional<Expr> parse_expr(std::string_view text, const NameResolver& resolve) {
+  return text.size() > 20000 ? std::nullopt : ExprParser(text, resolve).parse();
+}
+
 std::optional<Expr> parse_expr(std::string_view text, ExprPool& pool, SymbolOrigin origin) {
   // Symbols of a text that turns out not to parse must not be left behind, so it is read twice.
   ExprPool scratch;
-  if (text.size() > 20000 || !ExprParser(text, scratch, origin).parse()) return std::nullopt;
-  return ExprParser(text, pool, origin).parse();
+  if (!parse_expr(text, [&](std::string_view name) { return scratch.symbol(name, origin); }))
+    return std::nullopt;
+  return parse_expr(text, [&](std::string_view name) { return pool.symbol(name, origin); });
 }
 
 }  // namespace roofcast

@@ -14,6 +14,7 @@
 #include "support/limits.h"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -163,6 +164,9 @@ void collect_symbols(Expr e, std::vector<SymbolId>& out);
 // "Max(1, u0)", "floor(h/2)". Symbols are made with `origin` if new. Absent if it does not parse as an
 // expression (then the whole text should be one symbol's name).
 std::optional<Expr> parse_expr(std::string_view text, ExprPool& pool, SymbolOrigin origin);
+// The same over names that mean what `resolve` says; a name may stand for an unknown value.
+using NameResolver = std::function<Expr(std::string_view name)>;
+std::optional<Expr> parse_expr(std::string_view text, const NameResolver& resolve);
 
 // How nodes lie in memory; for algorithms that walk expressions.
 enum class ExprKind : uint8_t { symbol, sum, product, floor_div, min, max };

@@ -157,7 +157,8 @@ struct Module {
   bool tf32 = false;                     // fp32 contractions run in TF32 (--dtype tf32)
   Bindings bound;                        // symbols that the user's --set and --shape made constants
   std::vector<Diagnostic> warnings;
-  std::vector<std::shared_ptr<const void>> owners;     // mapped files that names point into
+  std::vector<const OpInfo*> custom_ops;               // of --ops files; they go before the op table
+  std::vector<std::shared_ptr<const void>> owners;     // mapped files that names point into, custom ops
 
   std::span<const ValueId> inputs(const Node& n) const { return {operands.data() + n.inputs_begin, n.input_count}; }
   std::span<const ValueId> outputs(const Node& n) const { return {operands.data() + n.outputs_begin, n.output_count}; }

@@ -350,6 +350,54 @@ AccessResult bind_access(std::string_view text, std::span<const Type> inputs, st
   return Binder(pattern, inputs, outputs).run();
 }
 
+NotationCheck check_notation(std::string_view text) {
+  NotationCheck out;
+  auto wrong = [&](std::string fault) {
+    out.fault = std::move(fault);
+    return out;
+  };
+  auto is_name = [](std::string_view name) {
+    return !name.empty() && std::isalpha(static_cast<unsigned char>(name[0])) &&
+           std::all_of(name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  };
+  const size_t arrow = text.find("->");
+  if (text.size() > 1000 || arrow == text.npos || text.find("->", arrow + 2) != text.npos)
+    return wrong("one -> parts inputs from outputs");
+  // What parse() takes apart: each token is checked before it gets there.
+  for (std::string_view side : {text.substr(0, arrow), text.substr(arrow + 2)}) {
+    size_t lists = 0;
+    for (size_t at = 0; at < side.size();) {
+      if (side[at] == ' ' || side[at] == ',') {
+        if (side[at++] == ',') lists = 0;
+        continue;
+      }
+      const size_t end = std::min(side[at] == '(' ? side.find(')', at) : side.find_first_of(" ,", at), side.size());
+      const bool bracket = side[at] == '(';
+      if (bracket && end == side.size()) return wrong("a bracket is not closed");
+      std::string_view token = side.substr(at, end - at + bracket);
+      at = end + bracket;
+      if (token == "." || token == "1") continue;
+      std::vector<std::string_view> parts;
+      std::string_view rest = token;
+      if (bracket) rest = rest.substr(1, rest.size() - 2);
+      else if (token[0] == '@') rest.remove_prefix(1);
+      if (!bracket && !rest.empty() && std::string_view("~!?>").find(rest.back()) != std::string_view::npos) rest.remove_suffix(1);
+      if (!bracket && rest.ends_with("..") && ++lists > 1) return wrong("an operand has two lists");
+      if (!bracket && rest.ends_with("..")) rest.remove_suffix(2);
+      for (const char separator = bracket ? ' ' : '+'; !rest.empty();) {
+        const size_t next = std::min(rest.find(separator), rest.size());
+        if (next > 0 || !bracket) parts.push_back(rest.substr(0, next));
+        rest.remove_prefix(std::min(next + 1, rest.size()));
+      }
+      if (parts.empty() || (!bracket && parts.size() > 2) || !std::all_of(parts.begin(), parts.end(), is_name))
+        return wrong("\"" + std::string(token) + "\" is no dim");
+      for (std::string_view part : parts)
+        if (std::find(out.names.begin(), out.names.end(), part) == out.names.end()) out.names.emplace_back(part);
+    }
+  }
+  return out;
+}
+
 std::vector<Expr> dims_of(const Access& access, const OperandMap& map) {
   std::vector<Expr> dims;
   for (const DimMap& d : map.dims) {

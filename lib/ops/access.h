@@ -70,6 +70,13 @@ struct AccessResult {
 };
 AccessResult bind_access(std::string_view pattern, std::span<const Type> inputs, std::span<const Type> outputs);
 
+// A notation that people wrote: what is wrong with it, and the names in it.
+struct NotationCheck {
+  std::string fault;  // empty: fine
+  std::vector<std::string> names;
+};
+NotationCheck check_notation(std::string_view text);
+
 // The dims that an output's map gives; unknown where a factor's size is not known.
 std::vector<Expr> dims_of(const Access& access, const OperandMap& map);
 

@@ -139,6 +139,8 @@ enum class Routing : uint8_t {
 // blocks, two to a byte); unknown for other inputs.
 using PackedWeightRule = Expr(const OpView&, size_t input);
 
+struct UserOp;  // ops/user_ops.h
+
 struct OpInfo {
   std::string_view domain = "";   // "" is ai.onnx
   std::string_view name;
@@ -160,6 +162,7 @@ struct OpInfo {
   std::string_view uncounted = "";  // the reason, for ops whose cost cannot be known
   std::string_view formula = "";    // readable algebra where it does not follow from access and cost
   std::string_view source = "";     // of the counting convention; default: ONNX operator spec
+  const UserOp* user = nullptr;     // formulas of a custom op
 };
 
 // The op's access bound to this instance; empty if it has none or the ranks are not known.

@@ -50,4 +50,14 @@ const OpInfo* find_op(std::string_view domain, std::string_view name, int opset)
   return best;
 }
 
+const OpInfo* find_op(std::span<const OpInfo* const> custom, std::string_view domain,
+                      std::string_view name, int opset) {
+  const OpInfo* best = nullptr;
+  for (const OpInfo* op : custom)
+    if (canonical(op->domain) == canonical(domain) && op->name == name && op->since <= opset &&
+        (!best || op->since > best->since))
+      best = op;
+  return best ? best : find_op(domain, name, opset);
+}
+
 }  // namespace roofcast

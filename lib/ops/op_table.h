@@ -44,5 +44,8 @@ std::span<const OpFamily> op_families();
 // The row with the greatest `since` ≤ opset. A name that is not known in the default domain, but is
 // one of com.microsoft, is taken as that (fusers write such names without their domain).
 const OpInfo* find_op(std::string_view domain, std::string_view name, int opset);
+// The same where custom ops go first.
+const OpInfo* find_op(std::span<const OpInfo* const> custom, std::string_view domain,
+                      std::string_view name, int opset);
 
 }  // namespace roofcast

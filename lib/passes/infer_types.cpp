@@ -73,7 +73,7 @@ private:
   const OpInfo* lookup(const Node& node, int opset) {
     const uint64_t key = (static_cast<uint64_t>(node.domain.index) << 42) ^ (static_cast<uint64_t>(node.op_type.index) << 21) ^ static_cast<uint64_t>(opset);
     auto [at, is_new] = ops_.try_emplace(key);
-    if (is_new) at->second = find_op(m_.names[node.domain], m_.names[node.op_type], opset);
+    if (is_new) at->second = find_op(m_.custom_ops, m_.names[node.domain], m_.names[node.op_type], opset);
     return at->second;
   }
 

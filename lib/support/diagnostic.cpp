@@ -29,6 +29,7 @@ constexpr CodeInfo codes[] = {
     {"shape-contradicts", 2, "--shape does not fit the input's dims in the file"},
     {"symbol-assumed", 0, "a symbol was not set and 1, its bound or its expected share is used"},
     {"op-unknown", 0, "an operator that the op table does not have"},
+    {"ops-key", 2, "a key, name or formula in a file of custom ops that is wrong"},
     {"op-no-work", 0, "an operator whose cost has no formula, with the reason"},
     {"size-data-dependent", 0, "a size that only data decides"},
     {"hw-unknown", 2, "no hardware of that name"},

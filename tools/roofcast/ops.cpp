@@ -20,6 +20,8 @@ Result<int> run(const ListOptions& options, const CommonOptions& common) {
 std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   auto options = std::make_shared<ListOptions>();
   app.add_option("NAME", options->name, "operator to print, or a glob; without it, all");
+  app.add_option("--ops", options->files, "custom ops to list beside (docs/custom-ops.md)")
+      ->type_name("FILE")->allow_extra_args(false)->group("Model");
   common.add_to(app, {"text", "json", "csv", "md"});
   return [options, &common] { return run(*options, common); };
 }

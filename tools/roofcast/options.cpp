@@ -62,11 +62,28 @@ void ModelOptions::add_to(CLI::App& app) {
 }
 
 void ModelOptions::add_symbols_to(CLI::App& app) {
-  app.add_option("--set", set, "sizes of symbols: batch=8,seq=2048; globs as 'u*=256'")->type_name("NAME=N")->group("Model");
-  app.add_option("--shape", shape, "dims of an input: input_ids=1x512; scalar for rank 0")->type_name("INPUT=DIMS")->group("Model");
-  app.add_option("--value", value, "value of a small input: n=3, or 1,2,3")->type_name("INPUT=N")->group("Model");
-  app.add_option("--dtype", dtype, "what-if type of floating-point tensors: bf16, tf32, …")->type_name("TYPE")->group("Model");
-  app.add_option("--weight-dtype", weight_dtype, "what-if type of weights")->type_name("TYPE")->group("Model");
+  app.add_option("--set", set, "sizes of symbols: batch=8,seq=2048; globs as 'u*=256'")
+      ->type_name("NAME=N")
+      ->allow_extra_args(false)
+      ->group("Model");
+  app.add_option("--shape", shape, "dims of an input: input_ids=1x512; scalar for rank 0")
+      ->type_name("INPUT=DIMS")
+      ->allow_extra_args(false)
+      ->group("Model");
+  app.add_option("--value", value, "value of a small input: n=3, or 1,2,3")
+      ->type_name("INPUT=N")
+      ->allow_extra_args(false)
+      ->group("Model");
+  app.add_option("--dtype", dtype, "what-if type of floating-point tensors: bf16, tf32, …")
+      ->type_name("TYPE")
+      ->group("Model");
+  app.add_option("--weight-dtype", weight_dtype, "what-if type of weights")
+      ->type_name("TYPE")
+      ->group("Model");
+  app.add_option("--ops", ops, "formulas of custom ops (docs/custom-ops.md)")
+      ->type_name("FILE")
+      ->allow_extra_args(false)
+      ->group("Model");
   app.add_flag("--causal", causal, "attention counts only the pairs inside the causal mask")->group("Model");
 }
 
@@ -101,7 +118,7 @@ Result<LoadOptions> ModelOptions::parse() const {
     }
     out.values.push_back({std::string(pair->first), std::move(elements)});
   }
-  out.dtype = dtype, out.weight_dtype = weight_dtype;
+  out.dtype = dtype, out.weight_dtype = weight_dtype, out.ops = ops;
   return out;
 }
 

@@ -13,7 +13,7 @@ namespace roofcast::cli {
 
 struct ModelOptions {
   std::string file;
-  std::vector<std::string> set, shape, value;
+  std::vector<std::string> set, shape, value, ops;
   std::string dtype, weight_dtype;
   bool causal = false;
 

@@ -5,6 +5,7 @@
 #include "frontend/onnx/tensor.h"
 #include "frontend/onnx/wire.h"
 #include "ops/op_table.h"
+#include "ops/user_ops.h"
 #include "support/diagnostic.h"
 #include "support/mapped_file.h"
 
@@ -516,8 +517,12 @@ private:
     const int opset = scope.call ? opset_in(*scope.call->function, n.domain) : m_.opset(n.domain);
     auto function = functions_.find(function_key(n.domain, n.op_type, n.overload));
     if (!scope.call) origin_ = offset(n.bytes).value_or(0);
-    if (function != functions_.end() && !(find_op(n.domain, n.op_type, opset) && n.domain.empty()))
-      return expand(function->second, n, scope, inputs, outputs, attributes);
+    if (function != functions_.end()) {
+      // What an op of ai.onnx or of the user does is known better than by a body.
+      const OpInfo* op = find_op(m_.custom_ops, n.domain, n.op_type, opset);
+      if (!op || (!op->user && !n.domain.empty()))
+        return expand(function->second, n, scope, inputs, outputs, attributes);
+    }
 
     Node node;
     node.name = scope.prefix.empty() ? m_.names.intern(n.name) : m_.names.own(scope.prefix + node_name(n));
@@ -698,6 +703,12 @@ Result<std::unique_ptr<Module>> read_onnx(const std::string& path, const LoadOpt
   module->file = path;
   module->owners.push_back(*file);
   if ((*file)->bytes().empty()) return error("onnx-truncated", "the file is empty", {.file = path, .byte = 0}, "fetch the file again");
+  for (const std::string& name : options.ops) {
+    Result<std::shared_ptr<const UserOps>> custom = load_user_ops(name);
+    if (!custom) return custom.error();
+    for (const UserOp& op : (*custom)->ops) module->custom_ops.push_back(&op.row);
+    module->owners.push_back(*custom);
+  }
   Reader reader(*module, **file, options);
   if (Status status = reader.read(); !status) return status.error();
   if (Status status = bind_inputs(*module, options, reader.bindings); !status) return status.error();
