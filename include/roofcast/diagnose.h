@@ -23,6 +23,7 @@ using Nanoseconds = std::chrono::nanoseconds;
 struct DiagnoseOptions {
   // Matrix FLOPs of one step of one device, and that device's peak, for MFU.
   std::optional<double> step_flops, peak;
+  std::optional<double> link_bandwidth;  // bytes/s per direction, to hold busbw against
   std::optional<std::string> baseline;  // a trace to compare with
 };
 
@@ -137,6 +138,7 @@ struct Diagnosis {
   std::optional<Comparison> baseline;
   std::vector<Diagnostic> warnings;
   bool incomplete = false;  // a trace ended in the middle
+  std::optional<double> link_bandwidth;
 };
 
 // Reads one trace a rank and says what bound the run. Faults inside a trace are warnings as long as

@@ -10,8 +10,9 @@
 namespace roofcast {
 namespace {
 
-Result<Diagnosis> diagnose_traces(const std::vector<std::string>& traces) {
+Result<Diagnosis> diagnose_traces(const std::vector<std::string>& traces, std::optional<double> link_bandwidth) {
   Diagnosis d;
+  d.link_bandwidth = link_bandwidth;
   if (traces.empty()) return error("usage", "no trace", {}, "roofcast diagnose TRACE…");
   for (size_t i = 0; i < traces.size(); ++i) {
     // One rank at a time: only its figures stay.
@@ -43,7 +44,7 @@ double mean_step(const Diagnosis& d) {
 }  // namespace
 
 Result<Diagnosis> diagnose(const std::vector<std::string>& traces, const DiagnoseOptions& options) {
-  Result<Diagnosis> d = diagnose_traces(traces);
+  Result<Diagnosis> d = diagnose_traces(traces, options.link_bandwidth);
   if (!d) return d;
   if (options.step_flops && options.peak && *options.peak > 0) {
     // A trace without steps is one step: its devices' span.
@@ -54,7 +55,7 @@ Result<Diagnosis> diagnose(const std::vector<std::string>& traces, const Diagnos
     if (seconds > 0) d->mfu = *options.step_flops / (seconds * *options.peak);
   }
   if (!options.baseline) return d;
-  const Result<Diagnosis> before = diagnose_traces({*options.baseline});
+  const Result<Diagnosis> before = diagnose_traces({*options.baseline}, options.link_bandwidth);
   if (!before) return before.error();
   Comparison& c = d->baseline.emplace();
   c.source = before->source, c.verdict = before->verdict, c.where = before->where;

@@ -248,6 +248,11 @@ private:
     Category category = category_of(e.category);
     // Step marks had other categories in older releases; those on the device's tracks are copies.
     if (e.name.starts_with("ProfilerStep") && e.category != "gpu_user_annotation") return step(e, "markers");
+    if (e.name.starts_with("Optimizer.step") && category == Category::other) {
+      const auto start = parse_microseconds(e.time), duration = parse_microseconds(e.duration);
+      if (start && duration && e.category != "gpu_user_annotation") optimizer_ends_.push_back(*start + *duration);
+      return;
+    }
     if (category == Category::other) {
       // The legacy autograd profiler has no categories: the process's name tells.
       if (e.category.empty() && e.pid.is_string && e.pid.text.starts_with("CUDA")) category = Category::kernel, legacy_ = true;
@@ -391,6 +396,13 @@ private:
       t_.warnings.push_back(warning("trace-truncated", std::to_string(l.without_times) + " events have no time and count nowhere", {.file = t_.file}));
     if (legacy_)
       t_.warnings.push_back(warning("trace-kind", "legacy autograd trace: no streams, no launches", {.file = t_.file}, "record with torch.profiler"));
+    // Without marks the optimizer's steps part the run.
+    std::sort(optimizer_ends_.begin(), optimizer_ends_.end());
+    if (t_.steps.empty())
+      for (size_t i = 1; i < optimizer_ends_.size(); ++i) {
+        t_.steps.push_back({"step " + std::to_string(i), optimizer_ends_[i - 1], optimizer_ends_[i]});
+        t_.steps_from = "optimizer";
+      }
     std::sort(t_.steps.begin(), t_.steps.end(), [](const Mark& a, const Mark& b) { return a.start < b.start; });
   }
 
@@ -400,6 +412,7 @@ private:
   const char* next_ = nullptr;
   bool saw_events_ = false, execution_trace_ = false, legacy_ = false;
   uint64_t first_unreadable_ = 0;
+  std::vector<int64_t> optimizer_ends_;
   std::map<int64_t, std::string> device_names_;
 };
 

@@ -196,8 +196,10 @@ private:
 
   // NVTX ranges that name a step, each as it was pushed.
   void steps() {
-    if (!tables_.contains("NVTX_EVENTS")) return;
-    const std::string sql = select("NVTX_EVENTS", {"start", "end", "text", "textId", "eventType"}, 2);
+    // Some releases add a suffix: NVTX_EVENTS_V2.
+    const auto table = std::find_if(tables_.begin(), tables_.end(), [](const std::string& name) { return name.starts_with("NVTX_EVENTS"); });
+    if (table == tables_.end()) return;
+    const std::string sql = select(*table, {"start", "end", "text", "textId", "eventType"}, 2);
     if (sql.empty()) return;
     each(sql, [&](sqlite3_stmt* s) {
       const auto start = number(s, 0), end = number(s, 1), type = number(s, 4);
@@ -247,6 +249,14 @@ private:
           if (note.find("dropped") != note.npos && ++shown <= 3) t_.warnings.push_back(warning("trace-truncated", "the profiler says: " + note, {.file = t_.file}));
         });
       }
+    std::set<uint32_t> ran, asked;
+    for (const Track& track : t_.tracks)
+      if (track.process) ran.insert(*track.process);
+    for (const Launch& launch : t_.launches) asked.insert(launch.process);
+    size_t silent = 0;
+    for (uint32_t process : asked) silent += !ran.empty() && !ran.contains(process);
+    if (silent)
+      t_.warnings.push_back(warning("trace-kind", std::to_string(silent) + " processes make CUDA calls but have no device events in the capture", {.file = t_.file}, "record each rank's process"));
     if (t_.device_events() == 0)
       t_.warnings.push_back(warning("trace-kind", "no GPU activity in the capture" + std::string(t_.launches.empty() ? "" : ", though there are CUDA calls"), {.file = t_.file}, "record with --trace=cuda"));
     if (t_.losses.negative_durations || t_.losses.without_times)

@@ -61,6 +61,13 @@ std::string percent(double share) { return format_share(share); }
 
 void evidence_of_collectives(Diagnosis& d) {
   size_t named = 0;
+  double best = 0;
+  for (const RankFigures& rank : d.ranks)
+    for (const DeviceFigures& device : rank.devices)
+      for (const CollectiveRun& c : device.collectives) best = std::max(best, c.busbw);
+  if (d.link_bandwidth && best > 0)
+    d.evidence.push_back(fmt::format("the best busbw is {} of the {} that the link allows per direction{}", format_share(best / *d.link_bandwidth), format_rate(*d.link_bandwidth, "B"),
+                                     best < 0.25 * *d.link_bandwidth ? ": another path, or waiting" : ""));
   for (const RankFigures& rank : d.ranks)
     for (const DeviceFigures& device : rank.devices)
       for (const CollectiveRun& c : device.collectives) {
@@ -188,6 +195,13 @@ void judge(Diagnosis& d, const Thresholds& limit) {
   size_t empty = 0;
   for (const StepFigures& step : d.steps) empty += step.events == 0;
   if (empty) d.evidence.push_back(fmt::format("{} of {} steps have no device event", empty, d.steps.size()));
+  if (d.steps.size() >= 3) {
+    std::vector<uint64_t> counts;
+    for (const StepFigures& step : d.steps) counts.push_back(step.events);
+    std::nth_element(counts.begin(), counts.begin() + static_cast<ptrdiff_t>(counts.size() / 2), counts.end());
+    if (d.steps.front().events * 2 < counts[counts.size() / 2])
+      d.evidence.push_back(fmt::format("the first step has {} device events, others about {}: the profiler lost its beginning", d.steps.front().events, counts[counts.size() / 2]));
+  }
   for (const RankFigures& r : d.ranks)
     for (const DeviceFigures& device : r.devices)
       for (const KernelRow& k : device.kernels)

@@ -4,6 +4,7 @@
 #include "report/views.h"
 #include "roofcast/analyze.h"
 #include "roofcast/diagnose.h"
+#include "support/diagnostic.h"
 
 namespace roofcast::cli {
 namespace {
@@ -19,7 +20,16 @@ struct Options {
 Result<int> run(const Options& options, const CommonOptions& common) {
   DiagnoseOptions what;
   if (!options.baseline.empty()) what.baseline = options.baseline;
+  if (!options.machine.hardware.empty()) {
+    const Result<Hardware> hardware = load_hardware(options.machine.hardware);
+    if (!hardware) return hardware.error();
+    const Link* inner = nullptr;
+    for (const auto& [name, link] : hardware->link)
+      if (link.size != 1 && link.bandwidth && (!inner || link.level < inner->level)) inner = &link;
+    if (inner) what.link_bandwidth = inner->bandwidth->value;
+  }
   if (!options.graph.file.empty()) {
+    if (options.machine.hardware.empty()) return error("usage", "--graph needs the hardware that ran", {}, "--hw h100-sxm");
     const Result<LoadOptions> load_options = options.graph.parse();
     if (!load_options) return load_options.error();
     const Result<Hardware> hardware = load_hardware(options.machine.hardware);
@@ -51,6 +61,7 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   app.add_option("--html", options->html, "write a report, one file")->type_name("FILE")->group("Report");
   app.add_option("--graph", options->graph.file, "the model that ran, for MFU on --hw")->type_name("MODEL")->group("Model");
   options->graph.add_symbols_to(app);
+  options->machine.hardware.clear();  // unknown unless said
   options->machine.add_to(app);
   options->view.top = 10;
   app.add_option("--top", options->view.top, "kernels shown; 0: all")->capture_default_str()->group("Report");
