@@ -242,11 +242,14 @@ Values constant_of_shape_value(const OpView& v) {
 }
 
 // Range: max(0, ceil((limit − start) / delta)) elements.
+// com.microsoft's may leave the step out.
+Scalar range_item(const OpView& v, size_t i) {
+  if (i == 2 && !v.has(2) && v.instance.op->domain == "com.microsoft") return Scalar::integer(1);
+  return v.values(i) && v.values(i)->items.size() == 1 ? v.values(i)->items[0] : Scalar{};
+}
 void infer_range(InferContext& c) {
-  if (!c.need_inputs(3)) return;
-  Scalar item[3];
-  for (size_t i = 0; i < 3; ++i)
-    if (c.values(i) && c.values(i)->items.size() == 1) item[i] = c.values(i)->items[0];
+  if (!c.need_inputs(c.instance.op->domain == "com.microsoft" ? 2 : 3)) return;
+  const Scalar item[] = {range_item(c, 0), range_item(c, 1), range_item(c, 2)};
   Expr count;
   const Scalar span = subtract(item[1], item[0]);
   if (item[2].is_known() && item[2].as_double().value_or(1) == 0) return c.fail("onnx-attribute", "delta is 0");
@@ -258,11 +261,17 @@ void infer_range(InferContext& c) {
 }
 Values range_value(const OpView& v) {
   const auto n = small_size(v.out(0));
-  if (!n || !v.values(0) || !v.values(2) || v.values(0)->items.size() != 1 || v.values(2)->items.size() != 1) return std::nullopt;
-  std::vector<Scalar> out{v.values(0)->items[0]};
-  while (out.size() < *n) out.push_back(add(out.back(), v.values(2)->items[0]));
+  const Scalar start = range_item(v, 0), step = range_item(v, 2);
+  if (!n || !start.is_known() || !step.is_known()) return std::nullopt;
+  std::vector<Scalar> out{start};
+  while (out.size() < *n) out.push_back(add(out.back(), step));
   out.resize(*n);
   return out;
+}
+
+void range_work(const OpView& v, Work& w) {
+  for (Expr& r : w.reads) r = 0;
+  if (v.out(0)) w.vector_flops = v.out(0)->elements();
 }
 
 // Expand: two-sided broadcast of the input's dims with the target.
@@ -308,11 +317,10 @@ constexpr OpInfo table[] = {
     {.name = "Unsqueeze", .since = 1, .kind = Kind::view, .access = "(equal running products close a group)", .access_rule = regroup_access, .infer = infer_unsqueeze, .value = pass_value},
     {.name = "Constant", .since = 1, .kind = Kind::view, .infer = infer_constant},
     {.name = "ConstantOfShape", .since = 9, .kind = Kind::movement, .infer = infer_constant_of_shape, .value = constant_of_shape_value, .work = [](const OpView& v, Work& w) { read_bytes(v, w, 0, 0); }},
-    {.name = "Range", .since = 11, .kind = Kind::movement, .infer = infer_range, .value = range_value,
-     .work = [](const OpView& v, Work& w) {
-       for (Expr& r : w.reads) r = 0;
-       if (v.out(0)) w.vector_flops = v.out(0)->elements();
-     }, .formula = "n"},
+    {.name = "Range", .since = 11, .kind = Kind::movement, .infer = infer_range,
+     .value = range_value, .work = range_work, .formula = "n"},
+    {.domain = "com.microsoft", .name = "Range", .kind = Kind::movement, .infer = infer_range,
+     .value = range_value, .work = range_work, .formula = "n"},
     {.name = "Expand", .since = 8, .kind = Kind::movement, .access = "b.., . -> b..", .infer = infer_expand, .value = expand_value, .work = no_shape_read},
 };
 
