@@ -20,9 +20,17 @@ namespace roofcast {
 
 using Nanoseconds = std::chrono::nanoseconds;
 
+// What a model must do in one step of one device, by what its kernels lean on: "matrix" or "memory".
+struct ModelWork {
+  std::string leaning;
+  double flops = 0, bytes = 0, time_ideal = 0;
+};
+
 struct DiagnoseOptions {
   // Matrix FLOPs of one step of one device, and that device's peak, for MFU.
   std::optional<double> step_flops, peak;
+  std::vector<ModelWork> work;                      // of the same step, for the roofline of achieved rates
+  std::optional<double> memory_bandwidth;           // bytes/s of the device
   std::optional<double> link_bandwidth;  // bytes/s per direction, to hold busbw against
   std::optional<std::string> baseline;  // a trace to compare with
 };
@@ -106,6 +114,15 @@ struct StepFigures {
   uint64_t events = 0;
 };
 
+// Kernels of one leaning against the roofline, in one step of one device.
+struct Achieved {
+  std::string leaning;
+  Nanoseconds time{};          // measured
+  double flops = 0, bytes = 0; // of the model
+  double flops_rate = 0, bytes_rate = 0;
+  double share_of_roof = 0;    // ideal time / measured time
+};
+
 // Means over all devices, as shares of their spans; the parts add up to 1.
 struct TimeShares {
   double compute = 0, exposed_comm = 0, host_copies = 0, device_copies = 0;
@@ -131,6 +148,8 @@ struct Diagnosis {
   std::string rule;
   std::vector<std::string> evidence, advice;
   std::optional<double> mfu;
+  std::vector<Achieved> achieved;
+  std::optional<double> peak, memory_bandwidth;  // roofs of `achieved`
   std::optional<TimeShares> shares;
   std::optional<std::string> steps_from;  // markers, ranges, optimizer
   std::vector<StepFigures> steps;
@@ -243,6 +262,16 @@ template <class F> void fields(F&& field, const StepFigures& s) {
   field("events", s.events, Unit::count, "device events that start inside");
 }
 
+template <class F> void fields(F&& field, const Achieved& a) {
+  field("leaning", a.leaning, Unit::none, "matrix or memory");
+  field("time", a.time, Unit::second, "measured, in one step of one device");
+  field("flops", a.flops, Unit::flop, "of the model");
+  field("bytes", a.bytes, Unit::byte, "of the model");
+  field("flops_rate", a.flops_rate, Unit::per_second, "achieved FLOP/s");
+  field("bytes_rate", a.bytes_rate, Unit::per_second, "achieved bytes/s");
+  field("share_of_roof", a.share_of_roof, Unit::share, "ideal time / measured time");
+}
+
 template <class F> void fields(F&& field, const TimeShares& s) {
   field("compute", s.compute, Unit::share, "compute kernels");
   field("exposed_comm", s.exposed_comm, Unit::share, "collectives beside no compute kernel");
@@ -274,6 +303,7 @@ template <class F> void fields(F&& field, const Diagnosis& d) {
   field("evidence", d.evidence, Unit::none, "what speaks for it");
   field("advice", d.advice, Unit::none, "what to try");
   field("mfu", d.mfu, Unit::share, "model FLOPs utilisation");
+  if (!d.achieved.empty()) field("achieved", d.achieved, Unit::none, "kernels against the roofline");
   field("shares", d.shares, Unit::share, "of the span, mean over devices");
   field("steps_from", d.steps_from, Unit::none, "where the steps' bounds come from");
   field("steps", d.steps, Unit::none, "by step, rank and device");

@@ -54,6 +54,25 @@ Result<Diagnosis> diagnose(const std::vector<std::string>& traces, const Diagnos
         for (const DeviceFigures& v : r.devices) seconds = std::max(seconds, static_cast<double>(v.span.count()) * 1e-9);
     if (seconds > 0) d->mfu = *options.step_flops / (seconds * *options.peak);
   }
+  d->peak = options.peak, d->memory_bandwidth = options.memory_bandwidth;
+  for (const ModelWork& w : options.work) {
+    // Measured time of the classes that lean the same way, of one step of one device.
+    Nanoseconds time{};
+    size_t devices = 0;
+    for (const RankFigures& r : d->ranks)
+      for (const DeviceFigures& v : r.devices) {
+        ++devices;
+        for (const auto& [name, t] : v.classes) {
+          const bool moves = name == "memcpy" || name == "memset" || name == "collective";
+          const bool matrix = name == "gemm" || name == "conv" || name == "attention";
+          if (!moves && matrix == (w.leaning == "matrix")) time += t;
+        }
+      }
+    const size_t steps = std::max<size_t>(1, devices ? d->steps.size() / devices : 1);
+    const double seconds = devices ? static_cast<double>(time.count()) * 1e-9 / static_cast<double>(devices * steps) : 0;
+    if (seconds <= 0) continue;
+    d->achieved.push_back({w.leaning, Nanoseconds(static_cast<int64_t>(seconds * 1e9)), w.flops, w.bytes, w.flops / seconds, w.bytes / seconds, w.time_ideal / seconds});
+  }
   if (!options.baseline) return d;
   const Result<Diagnosis> before = diagnose_traces({*options.baseline}, options.link_bandwidth);
   if (!before) return before.error();

@@ -4,6 +4,8 @@
 #include "report/views.h"
 #include "support/units.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace roofcast {
@@ -31,6 +33,28 @@ std::string bar(const std::vector<std::tuple<const char*, const char*, double>>&
   return out + "</div>";
 }
 
+// The roofline with what was achieved, log-log, as a picture without scripts.
+std::string roofline(const Diagnosis& d) {
+  if (d.achieved.empty() || !d.peak || !d.memory_bandwidth) return {};
+  const double peak = *d.peak, bandwidth = *d.memory_bandwidth, knee = peak / bandwidth;
+  double left = knee / 1000, right = knee * 30, low = peak / 1e4;
+  for (const Achieved& a : d.achieved)
+    if (a.bytes > 0 && a.flops > 0) left = std::min(left, a.flops / a.bytes / 3), right = std::max(right, a.flops / a.bytes * 3), low = std::min(low, a.flops_rate / 3);
+  auto x = [&](double v) { return 60 + 900 * std::log(v / left) / std::log(right / left); };
+  auto y = [&](double v) { return 360 - 340 * std::log(v / low) / std::log(peak * 2 / low); };
+  const double start = std::max(left, low / bandwidth);
+  std::string out = "<h2>Roofline</h2><svg viewBox=\"0 0 1000 400\" role=\"img\" aria-label=\"achieved rates against the roofline\">";
+  out += fmt::format("<path class=\"roof\" d=\"M{:.1f},{:.1f}L{:.1f},{:.1f}H{:.1f}\"/>", x(start), y(start * bandwidth), x(knee), y(peak), x(right));
+  out += fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\">{}</text><text x=\"{:.1f}\" y=\"390\">FLOP per byte; knee {}</text>", x(knee), y(peak) - 6, format_rate(peak, "FLOP"), x(knee), format_significant(knee));
+  for (const Achieved& a : d.achieved) {
+    if (a.bytes <= 0 || a.flops <= 0) continue;
+    out += fmt::format("<circle class=\"{}\" cx=\"{:.2f}\" cy=\"{:.2f}\" r=\"8\"><title>{} kernels: {}, {} of the roofline</title></circle><text x=\"{:.1f}\" y=\"{:.1f}\">{} kernels, {} of the roof</text>",
+                       a.leaning == "matrix" ? "compute" : "memory", x(a.flops / a.bytes), y(a.flops_rate), a.leaning, format_rate(a.flops_rate, "FLOP"), format_share(a.share_of_roof), x(a.flops / a.bytes) + 12,
+                       y(a.flops_rate) + 4, a.leaning, format_share(a.share_of_roof));
+  }
+  return out + "</svg>\n";
+}
+
 }  // namespace
 
 std::string diagnosis_html(const Diagnosis& d) {
@@ -48,6 +72,7 @@ std::string diagnosis_html(const Diagnosis& d) {
   out += "</ul><h2>Advice</h2><ol>";
   for (const std::string& e : d.advice) out += "<li>" + escaped(e) + "</li>";
   out += "</ol><p>" + escaped(d.rule) + "</p>\n";
+  out += roofline(d);
   if (!d.steps.empty()) {
     out += "<h2>Steps</h2><table><thead><tr><th>step</th><th>rank</th><th>device</th><th class=\"number\">length</th><th style=\"width:60%\">compute, exposed communication, copies, idle</th></tr></thead><tbody>";
     constexpr size_t most = 200;

@@ -39,6 +39,8 @@ std::string diagnosis_text(const Diagnosis& d, const ViewOptions& options) {
   for (size_t i = 0; i < d.advice.size(); ++i) out += fmt::format("advice {}  {}\n", i + 1, d.advice[i]);
   if (!d.rule.empty()) out += "rule  " + d.rule + "\n";
   if (d.mfu) out += "MFU  " + format_share(*d.mfu) + "\n";
+  for (const Achieved& a : d.achieved)
+    out += fmt::format("achieved  {} kernels: {}, {}, {} of the roofline\n", a.leaning, format_rate(a.flops_rate, "FLOP"), format_rate(a.bytes_rate, "B"), format_share(a.share_of_roof));
   if (d.baseline) {
     out += fmt::format("\nagainst {} ({})\n", d.baseline->source, d.baseline->verdict.value_or("no verdict"));
     for (const RunChange& c : d.baseline->changes)

@@ -40,6 +40,13 @@ Result<int> run(const Options& options, const CommonOptions& common) {
     if (!analysis) return analysis.error();
     const Totals& t = analysis->totals;
     what.step_flops = t.matrix_flops;
+    ModelWork matrix{"matrix", 0, 0, 0}, memory{"memory", 0, 0, 0};
+    for (const OpRow& row : analysis->ops) {
+      ModelWork& w = row.matrix_flops.value_or(0) > 0 ? matrix : memory;
+      w.flops += row.flops.value_or(0), w.bytes += row.bytes_read.value_or(0) + row.bytes_written.value_or(0), w.time_ideal += row.time_ideal.value_or(0);
+    }
+    what.work = {matrix, memory};
+    if (const auto hbm = hardware->memory.find("hbm"); hbm != hardware->memory.end() && hbm->second.bandwidth) what.memory_bandwidth = hbm->second.bandwidth->value;
     if (t.mfu && t.time && *t.mfu > 0) what.peak = *t.matrix_flops / (*t.mfu * *t.time);
   }
   const Result<Diagnosis> d = diagnose(options.traces, what);
