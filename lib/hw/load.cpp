@@ -1,9 +1,7 @@
 // hwspecs: TOML files read over the file that they extend, every fault with its line.
 #include "hw/hardware.h"
 #include "support/diagnostic.h"
-
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
+#include "support/toml.h"
 
 #include <algorithm>
 #include <cmath>

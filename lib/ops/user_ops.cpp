@@ -1,9 +1,7 @@
 #include "ops/user_ops.h"
 
 #include "support/diagnostic.h"
-
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
+#include "support/toml.h"
 
 #include <algorithm>
 #include <charconv>
