@@ -1,4 +1,4 @@
-// toml++ for files that people write. On some malformed ones (a table header that begins with '/') it
+// toml++ for files that people write. On some malformed ones (a header that begins with "/") it
 // asserts, or lets the compiler assume, what it checks and reports a few lines later; here it only
 // reports.
 #pragma once
