@@ -89,6 +89,7 @@ struct DeviceFigures {
   std::optional<std::string> name;
   uint64_t events = 0;
   Nanoseconds span{}, busy{};
+  Nanoseconds clipped{};  // of durations that run over the next event of their stream, left out of the classes
   IdleTime idle;
   CommunicationTime comm;
   CopyTime copies;
@@ -232,6 +233,7 @@ template <class F> void fields(F&& field, const DeviceFigures& d) {
   field("events", d.events, Unit::count, "kernels, copies and memsets");
   field("span", d.span, Unit::second, "first start to last end");
   field("busy", d.busy, Unit::second, "union of all device events");
+  if (d.clipped.count()) field("clipped", d.clipped, Unit::second, "of durations that run over the next event of their stream");
   field("idle", d.idle, Unit::second, "span - busy");
   field("comm", d.comm, Unit::second, "collectives");
   field("copies", d.copies, Unit::second, "copies and memsets");

@@ -117,6 +117,20 @@ DeviceFigures device_figures(Timeline& t, const Device& device) {
   d.copies.host_link = ns(length(u.host_link));
   d.copies.host_link_exposed = d.copies.host_link - ns(overlap(u.host_link, u.kernels));
 
+  // Some devices report durations that run over the next kernels of their stream: for sums by class such an
+  // event ends where the next one of its stream begins. Concurrent kernels of a graph overlap by less.
+  std::vector<int64_t> durations(device.events.size());
+  std::unordered_map<uint16_t, int64_t> next_start;
+  for (size_t i = device.events.size(); i-- > 0;) {
+    const DeviceEvent& e = device.events[i];
+    durations[i] = e.duration;
+    if (const auto at = next_start.find(e.track); at != next_start.end()) {
+      const int64_t over = e.end() - at->second;
+      if (over > 1'000'000 && over * 2 > e.duration) durations[i] = std::max<int64_t>(0, at->second - e.start), d.clipped += ns(e.duration - durations[i]);
+    }
+    next_start[e.track] = e.start;
+  }
+
   // Idle, by the first event behind each gap.
   std::vector<int64_t> waits, delays;
   int64_t end = device.events.front().start;
@@ -129,7 +143,9 @@ DeviceFigures device_figures(Timeline& t, const Device& device) {
   };
   std::unordered_map<uint32_t, NameSum> by_name;
   int64_t all_time = 0;
+  size_t index = 0;
   for (const DeviceEvent& e : device.events) {
+    const int64_t duration = durations[index++];
     const Launch* launch = e.launch == no_index ? nullptr : &t.launches[e.launch];
     if (e.start > end) {
       const int64_t gap = e.start - end;
@@ -147,9 +163,9 @@ DeviceFigures device_figures(Timeline& t, const Device& device) {
     } else {
       ++d.launch.unmatched;
     }
-    by_class[static_cast<size_t>(e.kernel_class)] += e.duration;
+    by_class[static_cast<size_t>(e.kernel_class)] += duration;
     NameSum& sum = by_name[e.name];
-    ++sum.count, sum.time += e.duration, all_time += e.duration;
+    ++sum.count, sum.time += duration, all_time += duration;
     sum.kernel_class = e.kernel_class;
     if (e.copy != CopyKind::none) {
       CopyRow& row = copies[e.copy];

@@ -204,6 +204,9 @@ void judge(Diagnosis& d, const Thresholds& limit) {
   }
   for (const RankFigures& r : d.ranks)
     for (const DeviceFigures& device : r.devices)
+      if (device.clipped.count()) d.evidence.push_back(fmt::format("durations that run over the next kernel of their stream: {} left out of the classes", format_seconds(seconds(device.clipped))));
+  for (const RankFigures& r : d.ranks)
+    for (const DeviceFigures& device : r.devices)
       for (const KernelRow& k : device.kernels)
         if (k.count == 1 && device.events > 3 && k.time * 2 > device.busy) d.evidence.push_back(fmt::format("a single event ({}) is {} of the busy time: a broken record?", k.name, percent(part(k.time, device.busy))));
 }

@@ -111,8 +111,15 @@ TEST_CASE("14: kernels without times") {
 TEST_CASE("15: displayTimeUnit changes nothing") {
   CHECK(device(diagnose_text(trace({gemm, relu}, "\"displayTimeUnit\": \"ns\", "))).span == device(diagnose_text(trace({gemm, relu}, "\"displayTimeUnit\": \"ms\", "))).span);
 }
-TEST_CASE("16, 17: one event above half of the busy time") {
-  const auto d = diagnose_text(trace({gemm, relu, kernel("attention", 210, 1.6e6), kernel("relu_kernel", 220, 10)}));
+TEST_CASE("16: a duration that runs over the next kernels of its stream is clipped for the classes") {
+  const auto d = diagnose_text(trace({kernel("attention", 10, 1.6e6), kernel("relu_kernel", 60, 10), kernel("relu_kernel", 80, 10)}));
+  REQUIRE(d);
+  CHECK(device(d).clipped.count() == 1'600'000'000 - 50'000);
+  CHECK(device(d).classes.at(0).second.count() == 50'000);
+  CHECK(device(d).busy.count() == 1'600'000'000);
+}
+TEST_CASE("17: one event above half of the busy time") {
+  const auto d = diagnose_text(trace({gemm, relu, kernel("relu_kernel", 220, 10), kernel("attention", 240, 1.6e6)}));
   REQUIRE(d);
   CHECK(device(d).busy <= device(d).span);
   CHECK(std::any_of(d->evidence.begin(), d->evidence.end(), [](const std::string& e) { return e.find("single event") != std::string::npos; }));
@@ -135,6 +142,22 @@ TEST_CASE("19: overlapping events are united") {
   const auto d = diagnose_text(trace({kernel("a", 0, 10.001, 1, 7), kernel("b", 10, 10, 2, 7), kernel("c", 5, 10, 3, 8)}));
   CHECK(events_of(d) == 3);
   CHECK(device(d).busy.count() == 20'000);
+}
+TEST_CASE("20: a first step that lost its beginning") {
+  std::vector<std::string> events;
+  for (int step = 0; step < 4; ++step) {
+    events.push_back(event("user_annotation", "ProfilerStep#" + std::to_string(step), step * 1000.0, 1000));
+    for (int i = step == 0 ? 8 : 0; i < 10; ++i) events.push_back(kernel("gemm", step * 1000.0 + i * 100, 90));
+  }
+  const auto d = diagnose_text(trace(events));
+  REQUIRE(d);
+  CHECK(std::any_of(d->evidence.begin(), d->evidence.end(), [](const std::string& e) { return e.find("lost its beginning") != std::string::npos; }));
+}
+TEST_CASE("23, 31: figures come from device events and their classes alone") {
+  const auto d = diagnose_text(trace({launch(0, 500, 1), kernel("ncclKernel_AllReduce_RING", 600, 40, 1, 9), event("cpu_op", "nccl:all_reduce", 0, 600), kernel("gemm", 0, 1000, 2, 7)}));
+  REQUIRE(d);
+  CHECK(device(d).comm.total.count() == 40'000);
+  CHECK(device(d).kernels.size() == 2);
 }
 TEST_CASE("21: events before the first step are in no step") {
   const auto d = diagnose_text(trace({kernel("warm", 1, 5), event("user_annotation", "ProfilerStep#1", 90, 200), gemm, relu}));
