@@ -90,6 +90,11 @@ void control_loop(InferContext& c, Bodies& bodies) {
   for (size_t i = 0; i < carried; ++i) {
     const Type out = 1 + i < bodies.output_count(0) ? bodies.output(0, 1 + i) : nullptr;
     after[i] = merge(c.module, initial[i], out, [](Expr, Expr) { return Expr(); });
+    // A sequence that was empty so far says nothing of its elements.
+    if (initial[i] && out && initial[i]->kind == TypeKind::sequence && out->kind == TypeKind::sequence) {
+      const Type element = initial[i]->element;
+      after[i] = !element || (element->is_tensor() && !element->ranked) || initial[i] == out ? out : c.module.type({.kind = TypeKind::sequence, .element = merge(c.module, element, out->element, [](Expr, Expr) { return Expr(); })});
+    }
     if (!out || !initial[i] || out == initial[i] || !after[i] || !after[i]->is_tensor() || !after[i]->ranked) {
       if (out != initial[i]) average[i] = after[i], grows = true;
       continue;
