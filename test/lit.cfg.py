@@ -25,4 +25,5 @@ config.substitutions += [
     (r"\broofcast\b(?![-/.\[:])", os.path.join(binaries, "roofcast")),
     ("%models", os.path.join(os.path.dirname(__file__), "..", "models")),
 ]
+config.available_features.update(os.environ.get("ROOFCAST_FEATURES", "").split())
 config.environment["NO_COLOR"] = "1"

@@ -10,7 +10,8 @@ cd "$(dirname "$0")/.."
 
 build_packages="g++ cmake ninja-build ccache python3 python3-venv protobuf-compiler libprotobuf-dev
   libcli11-dev libfmt-dev libtomlplusplus-dev nlohmann-json3-dev libjs-d3 zlib1g-dev libsqlite3-dev"
-test_packages="catch2 libeigen3-dev"
+# oneDNN and Eigen: the CPU backend of `validate` and `calibrate`.
+test_packages="catch2 libeigen3-dev libdnnl-dev"
 
 install_packages() {
   missing=""

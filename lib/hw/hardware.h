@@ -35,4 +35,7 @@ std::span<const KernelConstant> kernel_constant_table();
 // FLOP per byte at which `type`'s matrix roof meets the memory roof.
 std::optional<double> knee(const Hardware& hardware, MathType type);
 
+// The hardware as a file that load_hardware reads; `extends` names the spec that it is laid over.
+std::string to_toml(const Hardware& hardware, std::string_view extends = {});
+
 }  // namespace roofcast

@@ -254,6 +254,7 @@ private:
 // A path if it looks like one or is there, else the shipped spec of that name; empty: neither.
 fs::path find_spec(const std::string& name_or_file) {
   std::error_code ignored;
+  if (name_or_file.starts_with("families/") && shipped().contains(name_or_file)) return shipped().at(name_or_file);
   if (name_or_file.ends_with(".toml") || name_or_file.find('/') != std::string::npos || fs::is_regular_file(name_or_file, ignored))
     return name_or_file;
   const auto at = shipped().find(name_or_file);

@@ -90,6 +90,7 @@ struct Problem {
   int axis = -1;
   int64_t ranks = 1;
   bool causal = false;               // attention: half of the square is masked
+  double cached_bytes = 0;           // of those read and written: how many lie in the nearest cache that holds them
 
   bool has_work() const { return matrix_flops > 0 || vector_flops > 0 || bytes_read > 0 || bytes_written > 0 || transfer_bytes > 0; }
   // A window larger than its data at the symbols' values, say.

@@ -9,6 +9,7 @@
 #include "roofcast/hardware.h"
 #include "roofcast/sweep.h"
 #include "roofcast/ops.h"
+#include "roofcast/validate.h"
 
 #include <string>
 
@@ -39,6 +40,9 @@ std::string hardware_text(const Hardware&, bool color);
 std::string ops_text(const OpListing&, bool color);
 std::string ops_markdown(const OpListing&);
 std::string ops_csv(const OpListing&);
+
+std::string validation_text(const Validation&, bool color, bool markdown);
+std::string validation_csv(const Validation&);
 
 std::string hardware_list_text(const std::vector<Hardware>&, bool color);
 

@@ -43,7 +43,8 @@ Time roofline(const Problem& problem, const Hardware& hardware, Explanation* exp
   return time;
 }
 
-Time predict(const Problem& problem, const Hardware& hardware, TimeModel, Explanation* explanation) {
+Time predict(const Problem& problem, const Hardware& hardware, TimeModel model, Explanation* explanation) {
+  if (model == TimeModel::kernel && hardware.family.starts_with("cpu")) return cpu_kernel(problem, hardware, explanation);
   return roofline(problem, hardware, explanation);
 }
 

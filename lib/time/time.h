@@ -44,6 +44,9 @@ using Explanation = std::vector<Term>;
 // `explanation`, if given, receives the terms; the same code computes and explains.
 Time predict(const Problem& problem, const Hardware& hardware, TimeModel model, Explanation* explanation = nullptr);
 
+// The kernel model of devices whose family begins with "cpu".
+Time cpu_kernel(const Problem& problem, const Hardware& hardware, Explanation* explanation = nullptr);
+
 // The ideal model alone.
 Time roofline(const Problem& problem, const Hardware& hardware, Explanation* explanation = nullptr);
 

@@ -44,10 +44,12 @@ struct Command {
 
 // One file a command: tools/roofcast/<name>.cpp defines its `<name>_command`.
 extern const Command analyze_command;
+extern const Command calibrate_command;
 extern const Command diagnose_command;
 extern const Command diff_command;
 extern const Command hw_command;
 extern const Command sweep_command;
 extern const Command ops_command;
+extern const Command validate_command;
 
 }  // namespace roofcast::cli

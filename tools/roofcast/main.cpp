@@ -17,6 +17,8 @@ const Command* const commands[] = {
     &hw_command,
     &sweep_command,
     &ops_command,
+    &validate_command,
+    &calibrate_command,
 };
 
 // An error goes to stderr in one line, and with --format json to stdout as a document too.
