@@ -20,7 +20,7 @@ std::vector<Task> tasks() {
       {Product{}, {f32({2, 3, 5, 7}), f32({2, 3, 7, 4})}, {f32({2, 3, 5, 4})}},
       {Product{}, {f32({1, 3, 5, 7}), f32({2, 1, 7, 4})}, {f32({2, 3, 5, 4})}},
       {Product{true, true, 0.5, 1}, {f32({7, 5}), f32({9, 7}), f32({9})}, {f32({5, 9})}},
-      {Product{false, true, 1, 1}, {f32({5, 7}), f32({9, 7}), f32({5, 1})}, {f32({5, 9})}},
+      {Product{false, true, 1, 1}, {f32({5, 7}), f32({9, 7}), f32({5, 9})}, {f32({5, 9})}},
       {Convolution{1, {1, 1}, {1, 1}, {1, 1}}, {f32({2, 8, 9, 9}), f32({16, 8, 3, 3}), f32({16})}, {f32({2, 16, 9, 9})}},
       {Convolution{1, {2, 1}, {1, 2}, {0, 2}}, {f32({1, 3, 11, 9}), f32({20, 3, 3, 3})}, {f32({1, 20, 5, 9})}},
       {Convolution{16, {1, 1}, {1, 1}, {1, 1}}, {f32({1, 16, 8, 8}), f32({16, 1, 3, 3})}, {f32({1, 16, 8, 8})}},
@@ -35,7 +35,7 @@ std::vector<Task> tasks() {
       {Reduction{Reducer::max, {0}}, {f32({30, 20})}, {f32({20})}},
       {Reduction{Reducer::min, {1}}, {f32({3, 8, 5})}, {f32({3, 1, 5})}},
       {form::Softmax{1, false}, {f32({6, 50})}, {f32({6, 50})}},
-      {form::Softmax{1, true}, {f32({3, 20, 4})}, {f32({3, 20, 4})}},
+      {form::Softmax{1, true}, {f32({3, 20})}, {f32({3, 20})}},
       {Normalization{Normalizer::layer, 2, 1e-5}, {f32({2, 5, 48}), f32({48}), f32({48})}, {f32({2, 5, 48})}},
       {Normalization{Normalizer::rms, 1, 1e-6}, {f32({5, 48}), f32({48})}, {f32({5, 48})}},
       {Normalization{Normalizer::batch, 0, 1e-5}, {f32({2, 16, 5, 5}), f32({16}), f32({16}), f32({16}), f32({16})}, {f32({2, 16, 5, 5})}},
@@ -89,8 +89,8 @@ void check(Backend& backend, const Task& task, double tolerance) {
   if (const auto* p = std::get_if<form::Pointwise>(&task.form)) UNSCOPED_INFO("function " << static_cast<int>(p->function));
   const std::vector<HostTensor> inputs = random_inputs(task);
   Result<std::unique_ptr<PreparedOp>> op = backend.prepare(task, inputs);
-  REQUIRE(op);
-  CHECK(difference((*op)->outputs(), reference(task, inputs)) < tolerance);
+  CHECK(op);
+  if (op) CHECK(difference((*op)->outputs(), reference(task, inputs)) < tolerance);
 }
 
 }  // namespace
