@@ -40,6 +40,6 @@ validate() {
 }
 validate resnet50 batch=8
 validate vit_b_16_functions batch=4
-validate gpt2_decode batch=1
+validate gpt2_decode batch=1,past_len=512
 ls -l "$folder"
 [ -z "${failed:-}" ]

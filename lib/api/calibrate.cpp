@@ -31,15 +31,42 @@ public:
     if (options_.on == "cpu") describe_cpu();
     measure_peaks();
     measure_memory();
-    if (Status status = fit(); !status) return std::move(status.error());
+    if (Status status = options_.on == "cpu" ? fit() : measure_launch(); !status) return std::move(status.error());
     if (options_.stop && *options_.stop) return error("interrupted", "ended before all was measured", {}, "calibrate again");
     if (const std::string note = backend_.note(); !note.empty()) c_.warnings.push_back(warning("device-unsteady", note, {}, "calibrate again on a quiet machine"));
-    c_.toml = "# Measured by `roofcast calibrate` on " + c_.device + ".\n" + to_toml(c_.hardware, options_.base);
+    const std::string title = "# Measured by `roofcast calibrate` on " + c_.device + ".\n";
+    c_.toml = title + to_toml(options_.base.empty() ? c_.hardware : measured_part(), options_.base);
     return std::move(c_);
   }
 
 private:
   std::string how(const std::string& what) const { return "measured: " + what + " on " + c_.device; }
+
+  // What the base does not say already.
+  Hardware measured_part() const {
+    Hardware part;
+    part.name = c_.hardware.name, part.title = c_.hardware.title, part.family = c_.hardware.family;
+    auto own = [](const Figure& f) { return (f.source && f.source->starts_with("measured")) || (f.fitted_on && f.fitted_on->starts_with("roofcast calibrate")); };
+    auto copy = [&](const std::map<std::string, Figure>& from, std::map<std::string, Figure>& to) {
+      for (const auto& [name, figure] : from)
+        if (own(figure)) to[name] = figure;
+    };
+    copy(c_.hardware.matrix_peak, part.matrix_peak), copy(c_.hardware.vector_peak, part.vector_peak);
+    copy(c_.hardware.chip, part.chip), copy(c_.hardware.kernel, part.kernel);
+    for (const auto& [name, m] : c_.hardware.memory)
+      if (m.bandwidth && own(*m.bandwidth)) part.memory[name].bandwidth = m.bandwidth;
+    return part;
+  }
+
+  // Of a GPU: what a kernel takes that does nothing, one after another.
+  Status measure_launch() {
+    const Operand small{DType::float32, {32}};
+    const auto seconds = best({form::Pointwise{form::Function::relu}, {small}, {small}});
+    if (!seconds) return error("device-missing", "not even a small op runs", {}, "`nvidia-smi` says how the device is");
+    c_.hardware.kernel["launch_overhead"] = {*seconds, how("a pointwise op on 32 elements, launched back to back"), std::nullopt};
+    c_.hardware.name += "-measured";
+    return Ok{};
+  }
 
   void describe_cpu() {
     Hardware& h = c_.hardware;
@@ -59,22 +86,25 @@ private:
   void measure_peaks() {
     struct Row {
       DType a, b, out;
+      bool transpose_b = false;
     };
     const Row rows[] = {{DType::float32, DType::float32, DType::float32}, {DType::bfloat16, DType::bfloat16, DType::bfloat16},
-                        {DType::float16, DType::float16, DType::float16}, {DType::uint8, DType::int8, DType::int32}};
-    const int64_t scale = options_.on == "cuda" ? 8 : 1;
+                        {DType::float16, DType::float16, DType::float16}, {DType::uint8, DType::int8, DType::int32}, {DType::int8, DType::int8, DType::int32, true},
+                        {DType::float8e4m3fn, DType::float8e4m3fn, DType::bfloat16, true}};
+    const std::vector<int64_t> sides = options_.on == "cuda" ? std::vector<int64_t>{4096, 8192} : std::vector<int64_t>{768, 1024, 1536};
     for (const Row& row : rows) {
       double rate = 0;
-      for (int64_t n : {768, 1024, 1536}) {
-        const int64_t side = n * scale;
-        const Task task{form::Product{}, {{row.a, {side, side}}, {row.b, {side, side}}}, {{row.out, {side, side}}}};
+      for (int64_t side : sides) {
+        const Task task{form::Product{false, row.transpose_b, 1, 1}, {{row.a, {side, side}}, {row.b, {side, side}}}, {{row.out, {side, side}}}};
         if (const auto seconds = best(task)) rate = std::max(rate, 2.0 * static_cast<double>(side) * static_cast<double>(side) * static_cast<double>(side) / *seconds);
       }
       if (rate == 0) continue;
       const std::string type(name(math_type(row.b)));
-      c_.hardware.matrix_peak[type] = {rate, how("best of three large " + type + " products"), std::nullopt};
+      Figure& peak = c_.hardware.matrix_peak[type];
+      if (peak.source && peak.source->starts_with("measured") && peak.value > rate) continue;  // int8 is tried twice
+      peak = {rate, how("best of " + std::to_string(sides.size()) + " large " + type + " products"), std::nullopt};
       // On a CPU one unit does both.
-      if (row.a == DType::float32 && options_.on == "cpu") c_.hardware.vector_peak[type] = {rate, how("best of three large products, the same units"), std::nullopt};
+      if (row.a == DType::float32 && options_.on == "cpu") c_.hardware.vector_peak[type] = {rate, how("best of the large products, the same units"), std::nullopt};
     }
   }
 

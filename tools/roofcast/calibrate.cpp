@@ -38,7 +38,7 @@ Result<int> run(const Options& given, const CommonOptions& common) {
   if (Status status = write_output(common, common.format == "json" ? to_json("roofcast/calibration/1", *calibration) : calibration->toml); !status)
     return status.error();
   print_warnings(common, calibration->warnings);
-  if (!common.quiet)
+  if (!common.quiet && !calibration->samples.empty())
     std::cerr << "calibrated on " << calibration->samples.size() << " ops; median |error| of the kernel model on them " << format_share(calibration->median_abs_error) << '\n';
   return 0;
 }
