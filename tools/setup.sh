@@ -35,6 +35,17 @@ sys.exit(any(importlib.util.find_spec(name) is None for name in sys.argv[1:]))" 
     build/python/bin/pip install --quiet --disable-pip-version-check $3
 }
 
+# The CUDA backend is compiled, not run, where nvcc 13 is installed.
+compile_cuda() {
+  nvcc="$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")"
+  if "$nvcc" --version 2>/dev/null | grep -q "release 13"; then
+    cmake --preset cuda -DROOFCAST_TESTS=OFF
+    cmake --build --preset cuda --target roofcast_cuda
+  else
+    echo "skipped: the CUDA backend is not compiled, no nvcc 13 found"
+  fi
+}
+
 mkdir -p build
 case "${1:-}" in
 run)
@@ -53,6 +64,7 @@ test)
   cmake --build --preset dev
   cmake --preset asan
   cmake --build --preset asan
+  compile_cuda
   ctest --preset asan --no-tests=error
   ctest --preset dev --no-tests=error
   ;;
