@@ -126,6 +126,7 @@ private:
       }
       const std::vector<double> samples = (*op)->time({.runs = options_.runs, .cold = options_.cold, .stop = options_.stop});
       if (!samples.empty()) add_row(c, samples);
+      else if (!(options_.stop && *options_.stop)) skip(c, "it failed while it ran");
     }
     if (options_.stop && *options_.stop) {
       v_.interrupted = true;

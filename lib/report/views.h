@@ -43,6 +43,7 @@ std::string ops_csv(const OpListing&);
 
 std::string validation_text(const Validation&, bool color, bool markdown);
 std::string validation_csv(const Validation&);
+std::string validation_html(const Validation&);
 
 std::string hardware_list_text(const std::vector<Hardware>&, bool color);
 

@@ -18,7 +18,7 @@ struct Options {
   ModelOptions model;
   MachineOptions machine;
   ValidateOptions validate;
-  std::string cache = "cold";
+  std::string cache = "cold", html;
 };
 
 // --hw, or a calibration here and now: another machine's spec would say nothing of this one's times.
@@ -54,6 +54,8 @@ Result<int> run(const Options& options, const CommonOptions& common) {
                            : common.format == "csv" ? validation_csv(*validation)
                                                     : validation_text(*validation, common.use_color(), common.format == "md");
   if (Status status = write_output(common, text); !status) return status.error();
+  if (!options.html.empty())
+    if (Status status = write_file(options.html, validation_html(*validation)); !status) return status.error();
   print_warnings(common, validation->warnings);
   return validation->interrupted || (common.strict && !validation->skipped.empty()) ? 1 : 0;
 }
@@ -70,6 +72,7 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   app.add_option("--cache", options->cache, "operands before each run: in no cache, or as the run before left them")
       ->check(CLI::IsMember({"cold", "warm"}))->capture_default_str()->group("Run");
   app.add_option("--profile", options->validate.profile, "profile of ONNX Runtime to compare with instead of running")->type_name("FILE")->group("Run");
+  app.add_option("--html", options->html, "write a report with a scatter, one file")->type_name("FILE")->group("Report");
   common.add_to(app, {"text", "json", "csv", "md"});
   return [options, &common] { return run(*options, common); };
 }

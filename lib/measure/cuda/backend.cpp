@@ -170,7 +170,11 @@ public:
   bool channels_last_ = false;
   Launch launch_;
 
-  std::vector<double> time(const RunOptions& options) override { return time_on_device(device_, launch_, options); }
+  std::vector<double> time(const RunOptions& options) override {
+    std::vector<double> samples = time_on_device(device_, launch_, options);
+    // Times of a launch that failed say nothing.
+    return cudaDeviceSynchronize() == cudaSuccess && cudaGetLastError() == cudaSuccess ? samples : std::vector<double>();
+  }
   std::vector<HostTensor> outputs() override {
     launch_();
     HostTensor host{task_.outputs[0], std::vector<std::byte>(static_cast<size_t>(task_.outputs[0].bytes()))};

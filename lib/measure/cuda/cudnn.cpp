@@ -78,6 +78,17 @@ Shared tensor(int64_t id, cudnnDataType_t type, std::vector<int64_t> dims, bool 
   return t;
 }
 
+// Tensor cores take fp32 only rounded to TF32, which is another op.
+bool uses_tensor_cores(const Descriptor& config) {
+  const Descriptor engine(CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  cudnnBackendDescriptor_t raw = engine.raw();
+  int64_t count = 0;
+  if (cudnnBackendGetAttribute(config.raw(), CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &count, &raw) != CUDNN_STATUS_SUCCESS) return false;
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  if (cudnnBackendGetAttribute(raw, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &count, notes) != CUDNN_STATUS_SUCCESS) return false;
+  return std::find(notes, notes + count, CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes + count;
+}
+
 struct Plan {
   std::vector<Shared> parts;  // everything that the execution plan refers to
   Shared execution;
@@ -155,6 +166,7 @@ Launch plan_convolution(const DeviceTable& device, cudaStream_t stream, const Ta
   int64_t found = 0;
   if (cudnnBackendGetAttribute(heuristics->raw(), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR, offered, &found, raw.data()) != CUDNN_STATUS_SUCCESS) return {};
   for (int64_t i = 0; i < found && i < offered; ++i) {
+    if (task.inputs[0].dtype == DType::float32 && uses_tensor_cores(*configs[static_cast<size_t>(i)])) continue;
     const Shared execution = make(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
     execution->set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &library).set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, *configs[static_cast<size_t>(i)]).finish();
     if (!execution->good()) continue;
