@@ -23,6 +23,20 @@ struct AnalyzeOptions {
   bool tensors = false;          // fill Analysis::tensors
   bool symbolic = false;         // fill formulas (of a model loaded with `keep_symbols`)
   bool latex = false;            // formulas as LaTeX
+  std::string explain;           // a node: fill Analysis::explanation
+};
+
+// How the time of one node came about.
+struct ExplainedTerm {
+  std::string name;
+  double seconds = 0;
+  std::string why;
+};
+struct NodeExplanation {
+  std::string node, op, size, access;
+  std::vector<ExplainedTerm> terms;
+  std::optional<double> time;
+  std::optional<std::string> bound;
 };
 
 struct ModelSummary {
@@ -140,6 +154,7 @@ struct Analysis {
   std::vector<Group> groups;     // by OpRow::group
   std::optional<std::vector<std::pair<std::string, TensorRow>>> tensors;
   std::vector<CollectiveRow> collectives;
+  std::optional<NodeExplanation> explanation;
   std::vector<Diagnostic> warnings;
   std::optional<std::string> main_math;  // type of most matrix FLOPs, "bf16"
   std::optional<double> knee;            // of that type
@@ -148,6 +163,20 @@ struct Analysis {
 
 Result<Analysis> analyze(const Model& model, const Hardware& hardware, const AnalyzeOptions& options);
 
+template <class F> void fields(F&& field, const ExplainedTerm& t) {
+  field("name", t.name, Unit::none, "what takes time");
+  field("seconds", t.seconds, Unit::second, "how long");
+  field("why", t.why, Unit::none, "amount and rate");
+}
+template <class F> void fields(F&& field, const NodeExplanation& e) {
+  field("node", e.node, Unit::none, "the node");
+  field("op", e.op, Unit::none, "its operator");
+  field("size", e.size, Unit::none, "its sizes");
+  field("access", e.access, Unit::none, "how its operands meet its loops");
+  field("terms", e.terms, Unit::none, "of one run");
+  field("time", e.time, Unit::second, "of one run");
+  field("bound", e.bound, Unit::none, "the greatest of them");
+}
 template <class F> void fields(F&& field, const ModelSummary& m) {
   field("file", m.file, Unit::none, "the file analysed");
   field("producer", m.producer, Unit::none, "exporter");
@@ -284,6 +313,7 @@ template <class F> void fields(F&& field, const Analysis& a) {
   field("ops", a.ops, Unit::none, "one row a node");
   field("tensors", a.tensors, Unit::none, "types of the main graph's tensors");
   field("collectives", a.collectives, Unit::none, "communication of the layout");
+  field("explanation", a.explanation, Unit::none, "of --explain NODE");
   field("warnings", a.warnings, Unit::none, "faults that do not end the command");
 }
 

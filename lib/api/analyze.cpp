@@ -85,6 +85,34 @@ public:
     return std::move(a_);
   }
 
+  // The terms of one node's time, by the same code that computed it.
+  Status explain(Analysis& analysis) {
+    std::vector<std::string> names;
+    for (uint32_t i = 0; i < m_.nodes.size(); ++i) {
+      names.push_back(display_name(m_, NodeId{i}));
+      if (names.back() != options_.explain) continue;
+      const Costing::Cost cost = costing_.cost(NodeId{i});
+      NodeExplanation& e = analysis.explanation.emplace();
+      e.node = names.back(), e.op = m_.names[m_.nodes[i].op_type];
+      if (cost.work) e.access = cost.work->access.text();
+      if (!cost.uncounted.empty()) e.terms.push_back({"not counted", 0, std::string(cost.uncounted)});
+      if (cost.group < 0) {
+        if (cost.uncounted.empty()) e.terms.push_back({"no work", 0, "a view, or known when the model is compiled"});
+        return Ok{};
+      }
+      e.size = analysis.groups[static_cast<size_t>(cost.group)].size;
+      Explanation terms;
+      const Time t = predict(costing_.problem(cost.group), hardware_, costing_.model(), &terms);
+      for (Term& term : terms) e.terms.push_back({std::move(term.name), term.seconds, std::move(term.why)});
+      e.time = t.predicted;
+      if (t.bound != Bound::none) e.bound = std::string(name(t.bound));
+      return Ok{};
+    }
+    std::string near;
+    for (const std::string& n : nearest_names(options_.explain, names)) near += (near.empty() ? "near: " : ", ") + n;
+    return error("usage", "no node is called \"" + options_.explain + "\"", {.file = m_.file}, near);
+  }
+
 private:
   void summarize_model() {
     ModelSummary& s = a_.model;
@@ -303,7 +331,10 @@ private:
 
 Result<Analysis> analyze(const Model& model, const Hardware& hardware, const AnalyzeOptions& options) {
   const auto start = std::chrono::steady_clock::now();
-  Analysis analysis = Analyzer(model.module(), hardware, options).run();
+  Analyzer analyzer(model.module(), hardware, options);
+  Analysis analysis = analyzer.run();
+  if (!options.explain.empty())
+    if (Status status = analyzer.explain(analysis); !status) return std::move(status.error());
   analysis.times = model.times();
   analysis.times.push_back({"cost", std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()});
   return analysis;

@@ -223,7 +223,16 @@ Table table_of(const std::vector<Line>& lines, size_t shown, const std::string& 
 
 }  // namespace
 
+std::string explanation_text(const NodeExplanation& e, bool color) {
+  std::string out = fmt::format("{}   {}   {}\n", styled(e.node, Style::bold, color), e.op, e.size);
+  if (!e.access.empty()) out += "  " + e.access + "\n";
+  for (const ExplainedTerm& t : e.terms) out += fmt::format("  {:<18} {:>9}   {}\n", t.name, t.seconds > 0 ? format_seconds(t.seconds) : "–", t.why);
+  if (e.time) out += fmt::format("  {:<18} {:>9}   {}\n", "time", format_seconds(*e.time), e.bound ? "bound by " + *e.bound : "");
+  return out;
+}
+
 std::string analysis_text(const Analysis& a, const ViewOptions& options) {
+  if (a.explanation) return explanation_text(*a.explanation, options.color);
   std::vector<Line> lines = lines_of(a, options.by);
   sort_lines(lines, options.sort);
   const size_t shown = options.top == 0 ? lines.size() : std::min(lines.size(), options.top);

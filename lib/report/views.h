@@ -23,6 +23,7 @@ struct ViewOptions {
 };
 
 std::string analysis_text(const Analysis&, const ViewOptions&);
+std::string explanation_text(const NodeExplanation&, bool color);
 std::string analysis_markdown(const Analysis&, const ViewOptions&);
 std::string analysis_csv(const Analysis&);
 std::string analysis_html(const Analysis&, const Hardware&);

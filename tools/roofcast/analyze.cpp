@@ -16,7 +16,7 @@ struct Options {
   MachineOptions machine;
   ViewOptions view;
   bool tensors = false, symbolic = false;
-  std::string html, perfetto, annotate;
+  std::string html, perfetto, annotate, explain;
 };
 
 Result<int> run(const Options& options, const CommonOptions& common) {
@@ -28,7 +28,7 @@ Result<int> run(const Options& options, const CommonOptions& common) {
   if (!hardware) return hardware.error();
   const Result<Model> model = load(options.model.file, *load_options);
   if (!model) return model.error();
-  const Result<Analysis> analysis = analyze(*model, *hardware, {.model = options.machine.model, .causal = options.model.causal, .tensors = options.tensors, .symbolic = symbolic, .latex = latex});
+  const Result<Analysis> analysis = analyze(*model, *hardware, {.model = options.machine.model, .causal = options.model.causal, .tensors = options.tensors, .symbolic = symbolic, .latex = latex, .explain = options.explain});
   if (!analysis) return analysis.error();
 
   ViewOptions view = options.view;
@@ -62,6 +62,7 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   app.add_option("--by", options->view.by, "sum rows by op, scope or bound")->check(CLI::IsMember({"op", "scope", "bound"}))->group("Report");
   app.add_flag("--tensors", options->tensors, "types of all tensors (JSON)")->group("Report");
   app.add_flag("--symbolic", options->symbolic, "FLOPs and bytes as algebra in the model's symbols")->group("Report");
+  app.add_option("--explain", options->explain, "how the time of this node came about")->type_name("NODE")->group("Report");
   app.add_option("--html", options->html, "write a report with the roofline plot, one file")->type_name("FILE")->group("Report");
   app.add_option("--perfetto", options->perfetto, "write the predicted schedule as a trace for ui.perfetto.dev")->type_name("FILE")->group("Report");
   app.add_option("--annotate", options->annotate, "write a copy of the model with figures as metadata_props")->type_name("FILE.onnx")->group("Report");
