@@ -92,7 +92,7 @@ Result<LoadOptions> ModelOptions::parse() const {
   for (const std::string& item : items_of(set)) {
     const auto pair = key_value(item);
     const auto number = pair ? to_number(pair->second) : std::nullopt;
-    if (!number) return malformed("--set", item, "batch=8,seq=2048");
+    if (!number || *number < 0) return malformed("--set", item, "batch=8,seq=2048");
     out.set.push_back({std::string(pair->first), *number});
   }
   for (const std::string& item : items_of(shape)) {
