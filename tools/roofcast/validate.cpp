@@ -24,7 +24,6 @@ struct Options {
 // --hw, or a calibration here and now: another machine's spec would say nothing of this one's times.
 Result<Hardware> hardware_of(const Options& options, const CommonOptions& common) {
   if (!options.machine.hardware.empty()) return load_hardware(options.machine.hardware);
-  if (options.validate.on == "cuda") return error("usage", "--hw is missing", {}, "--hw h200-sxm, or a file that `roofcast calibrate --on cuda` wrote");
   if (!common.quiet) std::cerr << "no --hw: calibrating first (`roofcast calibrate -o here.toml` keeps it)\n";
   Result<Calibration> calibration = calibrate({.on = options.validate.on, .threads = common.threads == 0 ? 1 : common.threads, .stop = &interrupted});
   if (!calibration) return std::move(calibration.error());
