@@ -30,15 +30,19 @@ AccessResult heads_access(const OpView& v, const Heads& s, size_t data_inputs) {
                 g = b.factor("g", s.group), q = b.factor("q", s.queries),
                 k = b.factor("k", s.keys, Role::online), d = b.factor("d", s.head, Role::reduce),
                 e = b.factor("e", s.value_head);
-  const DimMap heads{DimMap::Kind::product, {h, g}};
-  const OperandMap maps[] = {{{one(n), heads, one(q), one(d)}},
-                             {{one(n), one(h), one(k), one(d)}},
-                             {{one(n), one(h), one(k), one(e)}}};
+  // [b, h, s, d], or [b, s, h·d].
+  auto map = [&](std::vector<uint8_t> groups, uint8_t rows, uint8_t width, bool flat) {
+    if (!flat) return OperandMap{{one(n), {DimMap::Kind::product, groups}, one(rows), one(width)}};
+    groups.push_back(width);
+    return OperandMap{{one(n), one(rows), {DimMap::Kind::product, groups}}};
+  };
+  auto flat = [&](size_t i) { return v.ranked(i) && v.rank(i) == 3; };
+  const OperandMap maps[] = {map({h, g}, q, d, flat(0)), map({h}, k, d, flat(1)), map({h}, k, e, flat(2))};
   for (size_t i = 0; i < v.input_count(); ++i) {
     if (i < data_inputs && i < std::size(maps)) b.input() = maps[i];
     else b.input().outside = true;
   }
-  b.output() = {{one(n), heads, one(q), one(e)}};
+  b.output() = map({h, g}, q, e, v.out(0) && v.out(0)->ranked && v.out(0)->dims.size() == 3);
   return {b.take(), {}, {}};
 }
 

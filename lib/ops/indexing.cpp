@@ -27,8 +27,8 @@ AccessResult gather_access(const OpView& v) {
   indices.dims = rows;
   for (int64_t d = 0; d < rank; ++d) {
     if (d == axis) {
-      // Addressed by data: no loop of its own, but sharding it leaves masked partial rows.
-      data.dims.push_back({DimMap::Kind::product, {}});
+      // Addressed by data: no loop over points, but sharding it leaves masked partial rows.
+      data.dims.push_back({DimMap::Kind::product, {b.factor("v", v.dim(0, static_cast<size_t>(d)), Role::lookup)}});
       out.dims.insert(out.dims.end(), rows.begin(), rows.end());
       continue;
     }

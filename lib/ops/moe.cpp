@@ -83,6 +83,29 @@ Expr expert_weights(const OpView& v, size_t i) {
   return v.in(i)->elements() * packing(v, i);
 }
 
+// t.. h!, ., e i h, ., e h i, ., e i h -> t.. h!: experts and their inner size are summed over.
+template <bool Quantized> AccessResult moe_access(const OpView& v) {
+  const auto e = experts_of<Quantized>(v);
+  if (!e) return {};
+  AccessBuilder b;
+  auto one = [](uint8_t f) { return DimMap{DimMap::Kind::product, {f}}; };
+  OperandMap tokens;
+  for (size_t d = 0; d + 1 < v.rank(0); ++d) tokens.dims.push_back(one(b.factor("t" + std::to_string(d), v.dim(0, d))));
+  const uint8_t h = b.factor("h", e->hidden, Role::whole), x = b.factor("e", e->experts, Role::reduce),
+                i = b.factor("i", e->inner, Role::reduce), g = b.factor("g", floor_div(v.dim(2, 1), max(e->inner, 1)), Role::whole);
+  tokens.dims.push_back(one(h));
+  for (size_t k = 0; k < v.input_count(); ++k) {
+    if (k == 0) b.input() = tokens;
+    else if (k == 2) b.input() = {{one(x), DimMap{DimMap::Kind::product, {i, g}}, one(h)}};
+    else if (k == fc2<Quantized>) b.input() = {{one(x), one(h), one(i)}};
+    else if (k == fc3<Quantized> && v.has(k)) b.input() = {{one(x), one(i), one(h)}};
+    else b.input().outside = true;
+  }
+  b.output() = tokens;
+  return {b.take(), {}, {}};
+}
+constexpr std::string_view moe_notation = "t.. h!, ., e (i g) h, ., e h i -> t.. h!";
+
 // ---- MoEPacked: gate, up and down [E, rows, bytes] at inputs 2 to 4.
 
 std::optional<Experts> packed_experts(const OpView& v) {
@@ -130,8 +153,8 @@ constexpr std::string_view amounts =
     "bytes of weights those of min(experts, k*tokens) experts";
 
 constexpr OpInfo table[] = {
-    {MICROSOFT("MoE"), .infer = same_as_first, .work = moe_work<false>, .formula = amounts},
-    {MICROSOFT("QMoE"), .infer = same_as_first, .work = moe_work<true>,
+    {MICROSOFT("MoE"), .access = moe_notation, .access_rule = moe_access<false>, .infer = same_as_first, .work = moe_work<false>, .formula = amounts},
+    {MICROSOFT("QMoE"), .access = moe_notation, .access_rule = moe_access<true>, .infer = same_as_first, .work = moe_work<true>,
      .auxiliary = 0b111111011101001001000, .packed_weight = expert_weights, .formula = amounts},
     {MICROSOFT("MoEPacked"), .infer = same_as_first, .work = packed_work,
      .packed_weight = packed_weights, .formula = amounts},

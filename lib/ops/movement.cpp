@@ -443,6 +443,58 @@ void infer_col2im(InferContext& c) {
   c.output(0, c.dtype(0), std::move(dims));
 }
 
+// Dims that all data operands share pass; along any other dim the operands run whole.
+AccessResult aligned_access(const OpView& v, size_t data_inputs) {
+  if (!v.ranked(0)) return {};
+  const size_t rank = v.rank(0);
+  std::vector<Type> data;
+  for (size_t i = 0; i < std::min(v.input_count(), data_inputs); ++i)
+    if (v.has(i)) data.push_back(v.in(i));
+  for (size_t i = 0; i < v.output_count(); ++i)
+    if (v.wants(i)) data.push_back(v.out(i));
+  for (Type t : data)
+    if (!t || !t->is_tensor() || !t->ranked || t->dims.size() != rank) return {};
+  AccessBuilder b;
+  std::vector<std::optional<uint8_t>> shared(rank);
+  for (size_t d = 0; d < rank; ++d) {
+    const Expr size = v.dim(0, d);
+    if (size.is_known() && std::all_of(data.begin(), data.end(), [&](Type t) { return t->dims[d] == size; }))
+      shared[d] = b.factor("d" + std::to_string(d), size);
+  }
+  auto map = [&](Type t) {
+    OperandMap m;
+    for (size_t d = 0; d < rank; ++d) {
+      const uint8_t f = shared[d] ? *shared[d] : b.factor("w" + std::to_string(d), t->dims[d], Role::whole);
+      m.dims.push_back({DimMap::Kind::product, {f}});
+    }
+    return m;
+  };
+  if ((data.size() + 1) * rank > UINT8_MAX) return {};  // factors are numbered by a byte
+  for (size_t i = 0; i < v.input_count(); ++i) {
+    OperandMap m;
+    if (i < data_inputs && v.has(i)) m = map(v.in(i));
+    else m.outside = true;
+    b.input() = std::move(m);
+  }
+  for (size_t i = 0; i < v.output_count(); ++i) {
+    OperandMap m;
+    if (v.wants(i)) m = map(v.out(i));
+    else m.outside = true;
+    b.output() = std::move(m);
+  }
+  return {b.take(), {}, {}};
+}
+AccessResult all_aligned(const OpView& v) { return aligned_access(v, SIZE_MAX); }
+AccessResult first_aligned(const OpView& v) { return aligned_access(v, 1); }
+// A step of −1 turns a dim around, so equal lengths are not equal places.
+AccessResult slice_access(const OpView& v) {
+  std::string fault;
+  const auto axes = slice_axes(v, fault);
+  if (!axes || std::any_of(axes->begin(), axes->end(), [](const SliceAxis& a) { return a.step < 0; })) return {};
+  return first_aligned(v);
+}
+constexpr std::string_view aligned = "(dims that are not touched pass, the others run whole)";
+
 // Shapes and positions beside the data are not counted.
 void reads_data_only(const OpView&, Work& w) {
   for (size_t i = 1; i < w.reads.size(); ++i) w.reads[i] = 0;
@@ -456,13 +508,13 @@ void cropped(const OpView& v, Work& w) {
 constexpr OpInfo table[] = {
     {.name = "Transpose", .since = 1, .kind = Kind::movement, .access = "(dims permuted)", .access_rule = transpose_access,
      .value = transpose_value, .formula = "0; if only dims of one move it is a view"},
-    {.name = "Concat", .since = 1, .kind = Kind::movement, .infer = infer_concat, .value = concat_value},
-    {.name = "Split", .since = 1, .kind = Kind::movement, .infer = infer_split,
+    {.name = "Concat", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = all_aligned, .infer = infer_concat, .value = concat_value},
+    {.name = "Split", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = first_aligned, .infer = infer_split,
      .work = [](const OpView& v, Work& w) { reads_data_only(v, w); }},
-    {.name = "Slice", .since = 1, .kind = Kind::movement, .infer = infer_slice, .value = slice_value, .work = slice_work,
+    {.name = "Slice", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = slice_access, .infer = infer_slice, .value = slice_value, .work = slice_work,
      .formula = "0; bytes twice what is taken"},
-    {.name = "Pad", .since = 1, .kind = Kind::movement, .infer = infer_pad, .value = pad_value, .work = cropped},
-    {.name = "Tile", .since = 1, .kind = Kind::movement, .infer = infer_tile, .value = tile_value, .work = reads_data_only},
+    {.name = "Pad", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = first_aligned, .infer = infer_pad, .value = pad_value, .work = cropped},
+    {.name = "Tile", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = first_aligned, .infer = infer_tile, .value = tile_value, .work = reads_data_only},
     {.name = "DepthToSpace", .since = 1, .kind = Kind::movement, .infer = [](InferContext& c) { infer_blocks(c, true); }},
     {.name = "SpaceToDepth", .since = 1, .kind = Kind::movement, .infer = [](InferContext& c) { infer_blocks(c, false); }},
     {.name = "Trilu", .since = 14, .kind = Kind::pointwise, .access = "b.. -> b..", .infer = same_as_first, .work = reads_data_only},

@@ -105,15 +105,40 @@ void gated_bias_work(const OpView& v, Work& w) {
   w.vector_flops = v.in(0)->elements() + rows * (gates * 2 + 10) + v.out(0)->elements();
 }
 
+// x [b, h, s, d] or [b, s, h·d]; sine and cosine tables lie outside of the loops.
+template <size_t Positions> AccessResult rotary_access(const OpView& v) {
+  if (!v.ranked(0) || (v.rank(0) != 3 && v.rank(0) != 4)) return {};
+  const bool flat = v.rank(0) == 3;
+  const int64_t count = v.integer("num_heads", 0);
+  if (flat && count < 1) return {};
+  const Expr heads = flat ? Expr(count) : v.dim(0, 1);
+  const Expr head = flat ? floor_div(v.dim(0, 2), heads) : v.dim(0, 3);
+  AccessBuilder b;
+  auto one = [](uint8_t f) { return DimMap{DimMap::Kind::product, {f}}; };
+  const uint8_t n = b.factor("b", v.dim(0, 0)), h = b.factor("h", heads),
+                s = b.factor("s", v.dim(0, flat ? 1 : 2)), d = b.factor("d", head, Role::whole);
+  const OperandMap map = flat ? OperandMap{{one(n), one(s), DimMap{DimMap::Kind::product, {h, d}}}}
+                              : OperandMap{{one(n), one(h), one(s), one(d)}};
+  for (size_t i = 0; i < v.input_count(); ++i) {
+    if (i == 0) b.input() = map;
+    else if (i == Positions && v.ranked(i) && v.rank(i) == 2) b.input() = {{one(n), one(s)}};
+    else b.input().outside = true;
+  }
+  b.output() = map;
+  return {b.take(), {}, {}};
+}
+
 #define MICROSOFT(op_name, op_kind) \
   .domain = "com.microsoft", .name = op_name, .since = 1, .kind = op_kind
 
 constexpr std::string_view turning = "3 per rotated element; bytes 2*n + rows of the tables";
 
 constexpr OpInfo table[] = {
-    {.name = "RotaryEmbedding", .since = 23, .kind = Kind::pointwise, .infer = infer_rotary,
+    {.name = "RotaryEmbedding", .since = 23, .kind = Kind::pointwise,
+     .access = "b h s d! -> b h s d!", .access_rule = rotary_access<3>, .infer = infer_rotary,
      .work = rotary_work<1, 3>, .formula = turning},
-    {MICROSOFT("RotaryEmbedding", Kind::pointwise), .infer = infer_rotary,
+    {MICROSOFT("RotaryEmbedding", Kind::pointwise), .access = "b h s d! -> b h s d!",
+     .access_rule = rotary_access<1>, .infer = infer_rotary,
      .work = rotary_work<2, 1>, .formula = turning},
     {MICROSOFT("MRotaryEmbedding", Kind::pointwise), .infer = infer_rotary,
      .work = rotary_work<2, 1>, .formula = turning},
