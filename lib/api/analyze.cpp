@@ -1,6 +1,6 @@
 #include "roofcast/analyze.h"
 
-#include "api/costing.h"
+#include "time/costing.h"
 #include "api/formulas.h"
 #include "api/totals.h"
 #include "ops/op_info.h"

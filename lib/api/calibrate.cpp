@@ -1,6 +1,6 @@
 #include "roofcast/calibrate.h"
 
-#include "api/costing.h"
+#include "time/costing.h"
 #include "api/profile_join.h"
 #include "hw/hardware.h"
 #include "ir/print.h"

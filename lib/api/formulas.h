@@ -1,7 +1,7 @@
 // Amounts of work as algebra, for one op or summed over a model.
 #pragma once
 
-#include "api/costing.h"
+#include "time/costing.h"
 #include "roofcast/analyze.h"
 
 namespace roofcast {

@@ -1,7 +1,7 @@
 // Sums over all nodes of a module at the symbols' current values.
 #pragma once
 
-#include "api/costing.h"
+#include "time/costing.h"
 #include "roofcast/analyze.h"
 #include "time/memory.h"
 

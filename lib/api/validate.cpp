@@ -1,6 +1,6 @@
 #include "roofcast/validate.h"
 
-#include "api/costing.h"
+#include "time/costing.h"
 #include "api/profile_join.h"
 #include "measure/backend.h"
 #include "measure/statistics.h"

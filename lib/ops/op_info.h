@@ -139,6 +139,17 @@ enum class Routing : uint8_t {
 // blocks, two to a byte); unknown for other inputs.
 using PackedWeightRule = Expr(const OpView&, size_t input);
 
+// What the gradient of an op is made of, and so what is kept for backward; see ops/gradient.h.
+enum class Gradient : uint8_t {
+  by_kind,    // as others of its kind
+  none,       // not differentiated
+  linear,     // of the output's gradient alone
+  product,    // each operand's: of the others
+  of_inputs,
+  of_output,
+  of_mask,    // of output 1
+};
+
 struct UserOp;  // ops/user_ops.h
 
 struct OpInfo {
@@ -155,6 +166,7 @@ struct OpInfo {
   DType result = DType::undefined;     // element type of outputs; undefined: that of input 0
   Cost cost = {};
   Routing routing = Routing::none;
+  Gradient gradient = Gradient::by_kind;
   bool reads_shape_only = false;       // no element of its inputs matters
   bool dequantizes = false;            // of a constant: consumers read the packed bytes
   uint32_t auxiliary = 0;              // bit i: input i holds scales or zero points, not parameters

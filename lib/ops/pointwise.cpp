@@ -161,6 +161,10 @@ void infer_bias_split_gelu(InferContext& c) {
   {.name = op_name, .since = version, .kind = Kind::pointwise, .access = "b.. -> b..", .value = unary<rule>, .cost = {.vector_per_point = flops}}
 #define BINARY(op_name, version, rule) \
   {.name = op_name, .since = version, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = rule, .cost = {.vector_per_point = 1}}
+#define LINEAR(op_name, version, rule) \
+  {.name = op_name, .since = version, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = rule, .cost = {.vector_per_point = 1}, .gradient = Gradient::linear}
+#define PRODUCT(op_name, version, rule) \
+  {.name = op_name, .since = version, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = rule, .cost = {.vector_per_point = 1}, .gradient = Gradient::product}
 #define COMPARE(op_name, version, rule) \
   {.name = op_name, .since = version, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = rule, .result = DType::boolean, .cost = {.vector_per_point = 1}}
 #define CONTRIB(op_name, pattern, flops) \
@@ -177,8 +181,8 @@ constexpr OpInfo table[] = {
     UNARY_VALUE("Abs", 1, 1, absolute),
     UNARY("Acos", 7, sc::special), UNARY("Acosh", 9, sc::special), UNARY("Asin", 7, sc::special),
     UNARY("Asinh", 9, sc::special), UNARY("Atan", 7, sc::special), UNARY("Atanh", 9, sc::special),
-    BINARY("Add", 1, binary<add>), BINARY("Sub", 1, binary<subtract>), BINARY("Mul", 1, binary<multiply>),
-    BINARY("Div", 1, divide_value), BINARY("Mod", 10, binary<modulo>), BINARY("Pow", 1, binary<power>),
+    LINEAR("Add", 1, binary<add>), LINEAR("Sub", 1, binary<subtract>), PRODUCT("Mul", 1, binary<multiply>),
+    PRODUCT("Div", 1, divide_value), BINARY("Mod", 10, binary<modulo>), BINARY("Pow", 1, binary<power>),
     BINARY("BitShift", 11, nullptr), BINARY("BitwiseAnd", 18, nullptr), BINARY("BitwiseOr", 18, nullptr), BINARY("BitwiseXor", 18, nullptr),
     UNARY("BitwiseNot", 18, 1),
     COMPARE("And", 1, binary<both>), COMPARE("Or", 1, binary<either>), COMPARE("Xor", 1, binary<differ>),
@@ -190,19 +194,19 @@ constexpr OpInfo table[] = {
     UNARY_VALUE("Not", 1, 1, invert),
     {.name = "IsNaN", .since = 9, .kind = Kind::pointwise, .access = "b.. -> b..", .result = DType::boolean, .cost = {.vector_per_point = 1}},
     {.name = "IsInf", .since = 10, .kind = Kind::pointwise, .access = "b.. -> b..", .result = DType::boolean, .cost = {.vector_per_point = 1}},
-    {.name = "Cast", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .infer = infer_cast, .value = cast_value},
+    {.name = "Cast", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .infer = infer_cast, .value = cast_value, .gradient = Gradient::linear},
     {.name = "CastLike", .since = 15, .kind = Kind::pointwise, .access = "b.., . -> b..", .infer = infer_cast_like, .value = cast_value,
      .work = [](const OpView& v, Work& w) { read_bytes(v, w, 1, 0); }},
     {.name = "BitCast", .since = 1, .kind = Kind::view, .access = "b.. -> b..", .infer = infer_bitcast},
     UNARY_VALUE("Ceil", 1, 1, ceil), UNARY_VALUE("Floor", 1, 1, floor), UNARY_VALUE("Round", 11, 1, rounded),
-    UNARY_VALUE("Neg", 1, 1, negate), UNARY_VALUE("Reciprocal", 1, 1, reciprocal), UNARY_VALUE("Sqrt", 1, sc::special, root),
+    {.name = "Neg", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .value = unary<negate>, .cost = {.vector_per_point = 1}, .gradient = Gradient::linear}, UNARY_VALUE("Reciprocal", 1, 1, reciprocal), {.name = "Sqrt", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .value = unary<root>, .cost = {.vector_per_point = sc::special}, .gradient = Gradient::of_output},
     UNARY("Celu", 12, sc::celu), UNARY("Cos", 7, sc::special), UNARY("Cosh", 9, sc::special), UNARY("Elu", 1, sc::elu),
-    UNARY("Erf", 9, sc::special), UNARY("Exp", 1, sc::special), UNARY("HardSigmoid", 1, sc::hard_sigmoid),
+    UNARY("Erf", 9, sc::special), {.name = "Exp", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .cost = {.vector_per_point = sc::special}, .gradient = Gradient::of_output}, UNARY("HardSigmoid", 1, sc::hard_sigmoid),
     UNARY("HardSwish", 14, sc::hard_swish), UNARY("LeakyRelu", 1, sc::leaky_relu), UNARY("Log", 1, sc::special),
-    UNARY("Mish", 18, sc::mish), UNARY("Relu", 1, sc::relu), UNARY("Selu", 1, sc::selu), UNARY("Shrink", 9, sc::shrink),
-    UNARY("Sigmoid", 1, sc::sigmoid), UNARY("Sign", 9, sc::sign), UNARY("Sin", 7, sc::special), UNARY("Sinh", 9, sc::special),
+    UNARY("Mish", 18, sc::mish), {.name = "Relu", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .cost = {.vector_per_point = sc::relu}, .gradient = Gradient::of_output}, UNARY("Selu", 1, sc::selu), UNARY("Shrink", 9, sc::shrink),
+    {.name = "Sigmoid", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .cost = {.vector_per_point = sc::sigmoid}, .gradient = Gradient::of_output}, UNARY("Sign", 9, sc::sign), UNARY("Sin", 7, sc::special), UNARY("Sinh", 9, sc::special),
     UNARY("Softplus", 1, sc::softplus), UNARY("Softsign", 1, sc::softsign),
-    UNARY("Tan", 7, sc::special), UNARY("Tanh", 1, sc::special), UNARY("ThresholdedRelu", 10, sc::threshold),
+    UNARY("Tan", 7, sc::special), {.name = "Tanh", .since = 1, .kind = Kind::pointwise, .access = "b.. -> b..", .cost = {.vector_per_point = sc::special}, .gradient = Gradient::of_output}, UNARY("ThresholdedRelu", 10, sc::threshold),
     // Experimental ops of the first opsets.
     UNARY("Affine", 1, 2), UNARY("ParametricSoftplus", 1, 5), UNARY("ScaledTanh", 1, 3), UNARY("ThresholdedRelu", 1, sc::threshold),
     UNARY("ImageScaler", 1, 2), UNARY("Scale", 1, 1),
@@ -238,11 +242,11 @@ constexpr OpInfo table[] = {
      .cost = {.vector_per_point = sc::leaky_relu}},
     {.name = "Max", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<maximum>, .work = variadic_work, .formula = "(inputs - 1)*n"},
     {.name = "Min", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<minimum>, .work = variadic_work, .formula = "(inputs - 1)*n"},
-    {.name = "Sum", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<add>, .work = variadic_work, .formula = "(inputs - 1)*n"},
+    {.name = "Sum", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .value = binary<add>, .work = variadic_work, .gradient = Gradient::linear, .formula = "(inputs - 1)*n"},
     {.name = "Mean", .since = 1, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .work = variadic_work, .formula = "inputs*n"},
-    {.name = "Where", .since = 9, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .infer = infer_where, .value = where_value, .cost = {.vector_per_point = 1}},
+    {.name = "Where", .since = 9, .kind = Kind::pointwise, .access = "b.., b.. -> b..", .access_rule = broadcast_all, .infer = infer_where, .value = where_value, .cost = {.vector_per_point = 1}, .gradient = Gradient::linear},
     {.name = "Dropout", .since = 1, .kind = Kind::pointwise, .access = "b.., ., . -> b.., b..", .infer = infer_dropout, .work = dropout_work,
-     .cost = {.vector_per_point = 3}, .formula = "0 unless training_mode; then 3*n"},
+     .cost = {.vector_per_point = 3}, .gradient = Gradient::of_mask, .formula = "0 unless training_mode; then 3*n"},
 
     CONTRIB("BiasGelu", "b.. h, h -> b.. h", 1 + sc::gelu_erf),
     {.domain = "com.microsoft", .name = "FastGelu", .kind = Kind::pointwise,
@@ -265,7 +269,7 @@ constexpr OpInfo table[] = {
      .work = bias_dropout_work, .formula = "n; residual n; training 3*n"},
     {.domain = "com.microsoft", .name = "BitmaskDropout", .kind = Kind::pointwise,
      .access = "b.., ., . -> b.., .", .infer = same_as_first, .work = dropout_work,
-     .cost = {.vector_per_point = 3}, .formula = "0 unless training_mode; then 3*n"},
+     .cost = {.vector_per_point = 3}, .gradient = Gradient::of_mask, .formula = "0 unless training_mode; then 3*n"},
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "api/costing.h"
+#include "time/costing.h"
 
 #include "ops/op_info.h"
 
