@@ -3,6 +3,7 @@
 
 #include "report/json.h"
 #include "report/table.h"
+#include "roofcast/accuracy.h"
 #include "roofcast/analyze.h"
 #include "roofcast/diagnose.h"
 #include "roofcast/diff.h"
@@ -47,5 +48,7 @@ std::string validation_csv(const Validation&);
 std::string validation_html(const Validation&);
 
 std::string hardware_list_text(const std::vector<Hardware>&, bool color);
+
+std::string accuracy_text(const Accuracy&, bool color, bool markdown);
 
 }  // namespace roofcast

@@ -1,0 +1,63 @@
+// roofcast-accuracy: errors of the predictions against published measurements.
+#include "report/views.h"
+#include "roofcast/accuracy.h"
+#include "support/diagnostic.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <unistd.h>
+
+namespace roofcast {
+namespace {
+
+int fail(const Diagnostic& diagnostic, bool json) {
+  std::cerr << to_string(diagnostic) << '\n';
+  if (json) std::cout << error_to_json(diagnostic);
+  return diagnostic.exit_code();
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Errors of the predictions against published measurements.", "roofcast-accuracy");
+  app.require_subcommand(1);
+  std::vector<std::string> files;
+  AccuracyOptions options;
+  std::string format = "text", output;
+  CLI::App* ops = app.add_subcommand("ops", "measured times of single ops, collectives and models");
+  ops->add_option("FILES", files, "tables: CSV files with source,gpu,…,time_us")->required();
+  ops->add_option("--worst", options.worst, "list the N worst rows with the terms of their predictions")->type_name("N");
+  ops->add_flag("--all-rows", options.all_rows, "report the rows that may be fitted on, too");
+  ops->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
+  ops->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
+  ops->footer("Examples:\n  roofcast-accuracy ops measured/*.csv\n  roofcast-accuracy ops gemm.csv --worst 5 --format json\n");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& parse_error) {
+    return fail(error("usage", parse_error.what(), {}, "see `roofcast-accuracy --help`"), format == "json");
+  }
+  const bool json = format == "json";
+  const Result<Accuracy> a = accuracy(files, options);
+  if (!a) return fail(a.error(), json);
+  const bool color = output.empty() && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
+  const std::string text = json ? to_json("roofcast/accuracy/1", *a) : accuracy_text(*a, color, format == "md");
+  if (output.empty()) return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 2;
+  std::ofstream file(output, std::ios::binary);
+  file << text;
+  file.close();
+  return file ? 0 : fail(error("file-missing", "cannot be written", {.file = output}, "check the folder and its rights"), json);
+}
+
+}  // namespace
+}  // namespace roofcast
+
+int main(int argc, char** argv) {
+  try {
+    return roofcast::run(argc, argv);
+  } catch (const std::exception& unexpected) {
+    std::cerr << to_string(roofcast::error("internal", unexpected.what(), {}, "please report this")) << '\n';
+    return 70;
+  }
+}
