@@ -1,6 +1,7 @@
 #include "roofcast/accuracy.h"
 
 #include "hw/hardware.h"
+#include "hw/kernel_constants.h"
 #include "measure/statistics.h"
 #include "measure/tables.h"
 #include "support/diagnostic.h"
@@ -10,22 +11,36 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <memory>
 #include <set>
 #include <tuple>
 
 namespace roofcast {
 namespace {
 
+// A device with what predictions of many rows share.
+struct Device {
+  explicit Device(Hardware h) : hardware(std::move(h)), constants(kernel_constants(hardware)) {}
+  Device(const Device&) = delete;
+
+  Hardware hardware;
+  KernelConstants constants;
+  Predictor predictors[2] = {{hardware, TimeModel::ideal}, {hardware, TimeModel::kernel}};
+};
+
 // Predicted seconds of a row; absent: the hardware lacks something.
-std::optional<double> predict_row(const MeasuredRow& row, const Hardware& hardware, TimeModel model, Explanation* explanation = nullptr) {
-  if (row.problems.empty()) return collective_time(row.collective, hardware, model, explanation).seconds;
+std::optional<double> predict_row(const MeasuredRow& row, const Device& device, TimeModel model, Explanation* explanation = nullptr) {
+  if (row.problems.empty()) return collective_time(row.collective, device.hardware, model, explanation).seconds;
   double seconds = 0;
   for (const Problem& p : row.problems) {
-    const Time time = predict(p, hardware, model, explanation);
+    const Time time = device.predictors[static_cast<int>(model)](p, explanation);
     if (!time.predicted) return std::nullopt;
     seconds += *time.predicted;
   }
-  return seconds;
+  if (model == TimeModel::ideal) return seconds;
+  const KernelConstants& c = device.constants;
+  if (row.timing == Timing::host) return seconds + c.host_overhead;
+  return row.timing == Timing::eager ? std::max(seconds, c.eager_overhead) : seconds;
 }
 
 // Families that a row counts in; some bars hold for the large ones alone.
@@ -71,9 +86,9 @@ public:
     for (const SkippedRows& s : t_.skipped) a_.unpredicted.push_back({s.reason, s.rows});
     for (const MeasuredRow& row : t_.rows) {
       if (row.fitted && !options_.all_rows) continue;
-      const Hardware* hardware = find(row.gpu);
-      if (!hardware) unpredicted("no spec of " + std::string(row.gpu));
-      else if (Status status = add(row, *hardware); !status) return std::move(status.error());
+      const Device* device = find(row.gpu);
+      if (!device) unpredicted("no spec of " + std::string(row.gpu));
+      else if (Status status = add(row, *device); !status) return std::move(status.error());
     }
     finish();
     return std::move(a_);
@@ -92,24 +107,24 @@ private:
     a_.unpredicted.push_back({reason, 1});
   }
 
-  const Hardware* find(std::string_view gpu) {
-    const auto [at, is_new] = hardware_.try_emplace(gpu);
+  const Device* find(std::string_view gpu) {
+    const auto [at, is_new] = devices_.try_emplace(gpu);
     if (is_new)
-      if (Result<Hardware> loaded = load_hardware(std::string(gpu))) at->second = std::move(*loaded);
-    return at->second ? &*at->second : nullptr;
+      if (Result<Hardware> loaded = load_hardware(std::string(gpu))) at->second = std::make_unique<Device>(std::move(*loaded));
+    return at->second.get();
   }
 
-  Status add(const MeasuredRow& row, const Hardware& hardware) {
+  Status add(const MeasuredRow& row, const Device& device) {
     double predicted[2];
     for (TimeModel model : {TimeModel::ideal, TimeModel::kernel}) {
-      const auto seconds = predict_row(row, hardware, model);
+      const auto seconds = predict_row(row, device, model);
       if (!seconds) {
         unpredicted(std::string(row.gpu) + " has no figure for " + std::string(row.family) + " in " + std::string(row.dtype));
         return Ok{};
       }
       predicted[static_cast<int>(model)] = *seconds;
     }
-    for (const std::string& family : families_of(row, hardware)) {
+    for (const std::string& family : families_of(row, device.hardware)) {
       Entry& e = groups_[{family, std::string(row.gpu), std::string(row.source)}];
       e.bound = row.bound;
       for (int i = 0; i < 2; ++i) e.samples[i].push_back({row.seconds, predicted[i]});
@@ -143,7 +158,7 @@ private:
   const MeasuredTables& t_;
   const AccuracyOptions& options_;
   Accuracy a_;
-  std::map<std::string_view, std::optional<Hardware>> hardware_;
+  std::map<std::string_view, std::unique_ptr<Device>> devices_;
   std::map<Key, Entry> groups_;
   std::vector<std::pair<double, const MeasuredRow*>> ranked_;
 };

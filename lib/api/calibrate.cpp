@@ -160,7 +160,7 @@ private:
       c_.samples.push_back({std::string((*module)->names[(**module)[NodeId{i}].op_type]), task->size_text(), timed.back().seconds, std::nullopt});
     }
     if (timed.empty()) return error("device-missing", "no op of the calibration could be run", {}, "see `roofcast validate --help`");
-    c_.median_abs_error = fit_kernel_constants(c_.hardware, timed, "roofcast calibrate: " + std::to_string(timed.size()) + " ops, cold, on " + c_.device);
+    c_.median_abs_error = fit_cpu_constants(c_.hardware, timed, "roofcast calibrate: " + std::to_string(timed.size()) + " ops, cold, on " + c_.device);
     for (size_t i = 0; i < timed.size(); ++i) c_.samples[i].predicted = predict(timed[i].problem, c_.hardware, TimeModel::kernel).predicted;
     return Ok{};
   }
@@ -196,7 +196,7 @@ Result<Calibration> calibrate_runtime(const CalibrateOptions& options, Hardware 
   }
   if (timed.empty()) return error("trace-kind", "no node of the profiles is called as one of their models", {}, "is each a profile of its model?");
   base.family = "cpu-onnxruntime";
-  c.median_abs_error = fit_kernel_constants(base, timed, "profiles of " + c.device + ", " + std::to_string(timed.size()) + " nodes");
+  c.median_abs_error = fit_cpu_constants(base, timed, "profiles of " + c.device + ", " + std::to_string(timed.size()) + " nodes");
   for (size_t i = 0; i < timed.size(); ++i) c.samples[i].predicted = predict(timed[i].problem, base, TimeModel::kernel).predicted;
   // The file is an overlay: the base's own figures are not repeated.
   Hardware overlay;

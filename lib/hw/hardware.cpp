@@ -54,26 +54,6 @@ std::optional<double> constant(const Hardware& hardware, const std::string& name
   return value_of(hardware.chip, name);
 }
 
-std::span<const KernelConstant> kernel_constant_table() {
-  static constexpr KernelConstant table[] = {
-      {"launch_overhead", "s", "least time from one kernel's start to the next one's"},
-      {"contraction_efficiency", "share", "of the matrix peak that products reach"},
-      {"convolution_efficiency", "share", "of the matrix peak that dense convolutions reach"},
-      {"depthwise_efficiency", "share", "of the matrix peak that depthwise convolutions with many taps reach"},
-      {"depthwise_fill", "taps", "a depthwise convolution of so many taps reaches half of that"},
-      {"pooling_efficiency", "share", "of the vector peak that pooling reaches"},
-      {"pointwise_efficiency", "share", "of the vector peak that pointwise ops reach"},
-      {"reduction_efficiency", "share", "of the vector peak that reductions reach"},
-      {"softmax_efficiency", "share", "of the vector peak that softmax reaches"},
-      {"normalization_efficiency", "share", "of the vector peak that normalizations reach"},
-      {"movement_bandwidth", "B/s", "bytes that pass a core when elements change places"},
-      {"lookup_bandwidth", "B/s", "bytes that pass a core when rows are gathered"},
-      {"vector_lanes", "channels", "channels that convolutions of a CPU take at once"},
-      {"memory_overlap", "share", "of the lesser of math and memory that hides behind the greater"},
-  };
-  return table;
-}
-
 std::vector<std::pair<std::string, const Link*>> link_levels(const Hardware& hardware) {
   std::vector<std::pair<std::string, const Link*>> levels;
   for (const auto& [name, link] : hardware.link)

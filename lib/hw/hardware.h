@@ -5,7 +5,6 @@
 #include "roofcast/hardware.h"
 
 #include <optional>
-#include <span>
 #include <string_view>
 
 namespace roofcast {
@@ -25,12 +24,6 @@ std::optional<double> constant(const Hardware& hardware, const std::string& name
 
 // Levels of the network, innermost first.
 std::vector<std::pair<std::string, const Link*>> link_levels(const Hardware& hardware);
-
-// What the kernel model may know of a device beside its peaks; see docs/time-model.md.
-struct KernelConstant {
-  std::string_view name, unit, meaning;
-};
-std::span<const KernelConstant> kernel_constant_table();
 
 // FLOP per byte at which `type`'s matrix roof meets the memory roof.
 std::optional<double> knee(const Hardware& hardware, MathType type);

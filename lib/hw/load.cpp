@@ -1,5 +1,6 @@
 // hwspecs: TOML files read over the file that they extend, every fault with its line.
 #include "hw/hardware.h"
+#include "hw/kernel_constants.h"
 #include "support/diagnostic.h"
 #include "support/toml.h"
 
@@ -273,6 +274,13 @@ std::vector<Diagnostic> read_spec(const std::string& name_or_file, Hardware& har
   hardware.file = path.string();
   reader.read(path, 0);
   if (hardware.name.empty()) hardware.name = path.stem().string();
+  // Constants that a generation shares lie below a device's own.
+  const auto shared = shipped().find("families/" + hardware.family);
+  if (shared != shipped().end() && shared->second != path) {
+    Hardware family;
+    Reader(family).read(shared->second, 0);
+    hardware.kernel.merge(family.kernel);
+  }
   return std::move(reader.faults);
 }
 

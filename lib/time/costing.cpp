@@ -54,7 +54,7 @@ Costing::Cost Costing::cost(NodeId id) {
         const auto [at, is_new] = groups_.try_emplace(*problem, static_cast<int64_t>(problems_.size()));
         if (is_new) {
           problems_.push_back(std::move(*problem));
-          times_.push_back(predict(problems_.back(), hardware_, model_));
+          times_.push_back(predict_(problems_.back()));
           samples_.push_back(instance);
         }
         entry.group = at->second;

@@ -12,11 +12,12 @@ namespace roofcast {
 class Costing {
 public:
   Costing(Module& module, const Hardware& hardware, TimeModel model, bool causal)
-      : m_(module), hardware_(hardware), model_(model), causal_(causal) {}
+      : m_(module), hardware_(hardware), model_(model), predict_(hardware, model), causal_(causal) {}
 
   const Module& module() const { return m_; }
   const Hardware& hardware() const { return hardware_; }
   TimeModel model() const { return model_; }
+  const Predictor& predictor() const { return predict_; }
 
   // Every symbol's value: set, or by the contract's rules; branches nobody set are the slower ones.
   void resolve();
@@ -65,6 +66,7 @@ private:
   Module& m_;
   const Hardware& hardware_;
   TimeModel model_;
+  Predictor predict_;
   bool causal_;
   std::vector<char> free_;
   Bindings values_;

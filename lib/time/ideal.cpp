@@ -6,13 +6,6 @@
 
 namespace roofcast {
 
-std::string_view name(TimeModel model) { return model == TimeModel::ideal ? "ideal" : "kernel"; }
-
-std::string_view name(Bound bound) {
-  constexpr std::string_view names[] = {"none", "compute", "memory", "communication", "overhead"};
-  return names[static_cast<int>(bound)];
-}
-
 Time roofline(const Problem& problem, const Hardware& hardware, Explanation* explanation) {
   Time time;
   if (!problem.has_work()) {
@@ -41,11 +34,6 @@ Time roofline(const Problem& problem, const Hardware& hardware, Explanation* exp
   time.bound = *time.math == *time.ideal ? Bound::compute : *time.hbm == *time.ideal ? Bound::memory : Bound::communication;
   time.predicted = time.ideal;
   return time;
-}
-
-Time predict(const Problem& problem, const Hardware& hardware, TimeModel model, Explanation* explanation) {
-  if (model == TimeModel::kernel && hardware.family.starts_with("cpu")) return cpu_kernel(problem, hardware, explanation);
-  return roofline(problem, hardware, explanation);
 }
 
 }  // namespace roofcast

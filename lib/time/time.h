@@ -11,11 +11,14 @@
 #include "hw/hardware.h"
 #include "ops/work.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace roofcast {
+
+struct KernelDevice;
 
 enum class TimeModel : uint8_t { ideal, kernel };
 std::string_view name(TimeModel);
@@ -43,6 +46,21 @@ using Explanation = std::vector<Term>;
 
 // `explanation`, if given, receives the terms; the same code computes and explains.
 Time predict(const Problem& problem, const Hardware& hardware, TimeModel model, Explanation* explanation = nullptr);
+
+// The same for many problems on one device: what it takes of the hardware is looked up once.
+class Predictor {
+public:
+  Predictor(const Hardware& hardware, TimeModel model);
+  Time operator()(const Problem& problem, Explanation* explanation = nullptr) const;
+
+  // The kernel model has no constants of this device, so that the ideal one stands in.
+  bool stands_in() const;
+
+private:
+  const Hardware* hardware_;
+  TimeModel model_;
+  std::shared_ptr<const KernelDevice> device_;  // absent: the ideal model, or a CPU
+};
 
 // The kernel model of devices whose family begins with "cpu".
 Time cpu_kernel(const Problem& problem, const Hardware& hardware, Explanation* explanation = nullptr);

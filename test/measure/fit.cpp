@@ -35,7 +35,7 @@ TEST_CASE("the fit finds the constants behind the times", "[time]") {
       timed.push_back({p, *predict(p, truth, TimeModel::kernel).predicted});
   }
   Hardware fitted = cpu();
-  CHECK(fit_kernel_constants(fitted, timed, "test") < 0.02);
+  CHECK(fit_cpu_constants(fitted, timed, "test") < 0.02);
   CHECK(fitted.kernel["contraction_efficiency"].value == Approx(0.7).epsilon(0.05));
   CHECK(fitted.kernel["softmax_efficiency"].value == Approx(0.02).epsilon(0.05));
   CHECK(fitted.kernel["launch_overhead"].value == Approx(2e-6).epsilon(0.05));

@@ -1,0 +1,149 @@
+// From a Problem to the shape of its kernel, by kind, factors and operands alone.
+#include "time/kernel/kernel.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace roofcast {
+namespace {
+
+constexpr uint32_t out = 1u << 16;
+
+// The two operands that the loops index first: A and B. Scales and biases come later or lie outside.
+struct Operands {
+  uint32_t a = 1, b = 2;
+};
+Operands main_operands(const Problem& p) {
+  uint32_t used = 0;
+  for (const FactorSize& f : p.factors) used |= f.operands & 0xffff;
+  Operands o;
+  if (std::popcount(used) < 2) return o;
+  o.a = used & -used;
+  used &= used - 1;
+  o.b = used & -used;
+  return o;
+}
+
+// A factor's operands as bits: 1 of A, 2 of B, 4 of the output.
+int side(const FactorSize& f, const Operands& o) {
+  return (f.operands & o.a ? 1 : 0) | (f.operands & o.b ? 2 : 0) | (f.operands & out ? 4 : 0);
+}
+
+double bits_of(const Problem& p, uint32_t bit) {
+  const size_t i = static_cast<size_t>(std::countr_zero(bit));
+  return i < p.operands.size() ? std::max(1, bits(p.operands[i].dtype)) : 16;
+}
+
+const OperandSize* first_output(const Problem& p) {
+  const auto at = std::find_if(p.operands.begin(), p.operands.end(), [](const OperandSize& o) { return o.is_output; });
+  return at == p.operands.end() ? nullptr : &*at;
+}
+
+double size_of(const FactorSize& f) { return static_cast<double>(f.size); }
+
+}  // namespace
+
+GemmShape gemm_shape(const Problem& p) {
+  GemmShape s;
+  const Operands o = main_operands(p);
+  for (const FactorSize& f : p.factors) {
+    switch (side(f, o)) {
+    case 1 | 2 | 4: s.batch *= size_of(f); break;
+    case 1 | 4: s.m *= size_of(f); break;
+    case 2 | 4: s.n *= size_of(f); break;
+    default: s.k *= size_of(f);  // of one operand alone: summed before or beside
+    }
+  }
+  s.math = p.math;
+  s.a_bits = bits_of(p, o.a), s.b_bits = bits_of(p, o.b);
+  if (const OperandSize* c = first_output(p)) s.c_bits = std::max(1, bits(c->dtype));
+  return s;
+}
+
+ConvShape convolution_shape(const Problem& p) {
+  using Direction = ConvShape::Direction;
+  ConvShape s;
+  const Operands o = main_operands(p);
+  const auto& f = p.factors;
+  // Each window offset follows its output position. Forward sums over offsets; the data's gradient has
+  // them in its output; the weight's sums over positions.
+  size_t spatial = 0, threes = 0;
+  for (size_t i = 1; i < f.size(); ++i) {
+    if (f[i].role != Role::window) continue;
+    s.out_points *= size_of(f[i - 1]), s.taps *= size_of(f[i]);
+    ++spatial, threes += f[i].size == 3;
+    if (f[i].operands & out) s.direction = f[i - 1].operands & out ? Direction::data : Direction::weight;
+  }
+  s.three_by_three = spatial == 2 && threes == 2;
+  const bool forward = s.direction == Direction::forward, weight = s.direction == Direction::weight;
+  for (size_t i = 0; i < f.size(); ++i) {
+    if (f[i].role == Role::window || (i + 1 < f.size() && f[i + 1].role == Role::window)) continue;
+    const int at = side(f[i], o);
+    if (at == (1 | 2 | 4)) s.groups *= size_of(f[i]);
+    else if (at == (1 | 2)) (forward ? s.channels : weight ? s.batch : s.filters) *= size_of(f[i]);
+    else if (at == (2 | 4)) (forward ? s.filters : s.channels) *= size_of(f[i]);
+    else (weight ? s.filters : s.batch) *= size_of(f[i]);
+  }
+  const OperandSize* c = first_output(p);
+  const size_t image = static_cast<size_t>(std::countr_zero(forward ? o.a : o.b));
+  const OperandSize* pixels = s.direction == Direction::data ? c : image < p.operands.size() ? &p.operands[image] : nullptr;
+  s.image_points = s.out_points;
+  if (pixels) s.image_points = std::max(1.0, pixels->bytes * 8 / std::max(1, bits(pixels->dtype)) / std::max(1.0, s.batch * s.groups * s.channels));
+  s.math = p.math;
+  s.bits = bits_of(p, o.a);
+  return s;
+}
+
+AttentionShape attention_shape(const Problem& p) {
+  AttentionShape s;
+  s.queries = 0;
+  double head = 0;
+  for (const FactorSize& f : p.factors) {
+    const bool query = f.operands & 1, key = f.operands & 2, value = f.operands & 4, result = f.operands & out;
+    if (f.role == Role::online) s.keys *= size_of(f);
+    else if (f.role == Role::reduce) head = std::max(head, size_of(f));
+    else if (query && key && result) (s.batch == 1 && f.size > 0 ? s.batch : s.kv_heads) *= size_of(f);
+    else if (query && result) {
+      // Heads of a group come before the queries.
+      if (s.queries > 0) s.group *= s.queries;
+      s.queries = size_of(f);
+    } else if (value && result) s.value_head = size_of(f);
+  }
+  s.queries = std::max(1.0, s.queries), s.head = std::max(1.0, head);
+  s.flops = p.matrix_flops;
+  s.kv_bytes = p.bytes_read - (p.operands.empty() ? 0 : p.operands[0].bytes);
+  s.math = p.math, s.causal = p.causal;
+  s.bits = bits_of(p, 1);
+  // Keys and values are the largest of the other inputs.
+  const OperandSize* largest = nullptr;
+  for (size_t i = 1; i < p.operands.size(); ++i)
+    if (!p.operands[i].is_output && (!largest || p.operands[i].bytes > largest->bytes)) largest = &p.operands[i];
+  s.kv_bits = largest ? std::max(1, bits(largest->dtype)) : s.bits;
+  return s;
+}
+
+StreamShape stream_shape(const Problem& p) {
+  StreamShape s;
+  s.kind = p.kind, s.math = p.math;
+  s.bytes_read = p.bytes_read, s.bytes_written = p.bytes_written, s.flops = p.vector_flops;
+  for (const FactorSize& f : p.factors) (f.role == Role::pass || f.role == Role::lookup ? s.rows : s.cols) *= size_of(f);
+  return s;
+}
+
+Kernel kernel_time(const Problem& p, const KernelDevice& device, Explanation* explanation) {
+  const bool products = p.matrix_flops > 0 && !p.factors.empty();
+  switch (p.kind) {
+  case Kind::contraction: if (products) return gemm_time(gemm_shape(p), device, explanation); break;
+  case Kind::convolution: if (products) return convolution_time(convolution_shape(p), device, explanation); break;
+  case Kind::attention: if (products) return attention_time(attention_shape(p), device, explanation); break;
+  default: break;
+  }
+  StreamShape s = stream_shape(p);
+  const double matrix = p.matrix_flops > 0 ? p.matrix_flops / std::max(1.0, device.matrix(p.math)) : 0;
+  Kernel k = stream_time(s, device, explanation);
+  if (matrix > k.seconds - k.overhead) k.compute = matrix, k.seconds = k.overhead + matrix;
+  return k;
+}
+
+}  // namespace roofcast
