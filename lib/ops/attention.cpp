@@ -22,7 +22,7 @@ Expr Heads::cached_rows_read() const {
   return window.is_known() ? min(cached(), window - 1) : cached();
 }
 
-AccessResult heads_access(const OpView& v, const Heads& s, size_t data_inputs) {
+AccessResult heads_access(const OpView& v, const Heads& s, size_t data_inputs, size_t cache) {
   if (!s.known()) return {};
   AccessBuilder b;
   auto one = [](uint8_t f) { return DimMap{DimMap::Kind::product, {f}}; };
@@ -38,11 +38,23 @@ AccessResult heads_access(const OpView& v, const Heads& s, size_t data_inputs) {
   };
   auto flat = [&](size_t i) { return v.ranked(i) && v.rank(i) == 3; };
   const OperandMap maps[] = {map({h, g}, q, d, flat(0)), map({h}, k, d, flat(1)), map({h}, k, e, flat(2))};
+  // A cache is [b, h, length, d]; its length is no loop.
+  auto cached = [&](uint8_t width) { return OperandMap{{one(n), one(h), {}, one(width)}}; };
+  auto is_cache = [](Type t) { return t && t->is_tensor() && t->ranked && t->dims.size() == 4; };
+  // Query, key and value in one: [b, s, (3 h d)].
+  const bool packed = v.has(0) && !v.has(1) && flat(0) && s.group == Expr(1);
+  const uint8_t three = packed ? b.factor("qkv", 3, Role::whole) : 0;
   for (size_t i = 0; i < v.input_count(); ++i) {
-    if (i < data_inputs && i < std::size(maps)) b.input() = maps[i];
+    if (i == 0 && packed) b.input() = {{one(n), one(q), {DimMap::Kind::product, {three, h, g, d}}}};
+    else if (i < data_inputs && i < std::size(maps) && v.has(i)) b.input() = maps[i];
+    else if (cache && (i == cache || i == cache + 1) && is_cache(v.in(i))) b.input() = cached(i == cache ? d : e);
     else b.input().outside = true;
   }
   b.output() = map({h, g}, q, e, v.out(0) && v.out(0)->ranked && v.out(0)->dims.size() == 3);
+  for (size_t i = 1; i < v.output_count(); ++i) {
+    if (cache && i <= 2 && v.wants(i) && is_cache(v.out(i))) b.output() = cached(i == 1 ? d : e);
+    else b.output().outside = true;
+  }
   return {b.take(), {}, {}};
 }
 
@@ -162,7 +174,7 @@ void infer_standard(InferContext& c) {
   c.output(3, c.dtype(0), {c.dim(0, 0), heads, queries, s.keys});
 }
 
-AccessResult standard_access(const OpView& v) { return heads_access(v, standard_heads(v), 3); }
+AccessResult standard_access(const OpView& v) { return heads_access(v, standard_heads(v), 3, 4); }
 
 void standard_work(const OpView& v, Work& w) {
   const Heads s = standard_heads(v);
@@ -209,7 +221,7 @@ template <size_t Total> Heads group_query_heads(const OpView& v) {
 }
 
 template <size_t Total> AccessResult group_query_access(const OpView& v) {
-  return heads_access(v, group_query_heads<Total>(v), 3);
+  return heads_access(v, group_query_heads<Total>(v), 3, 3);
 }
 
 template <size_t Total> void infer_group_query(InferContext& c) {
@@ -319,7 +331,7 @@ template <size_t Past> Heads multi_heads(const OpView& v) {
 }
 
 template <size_t Past> AccessResult multi_head_access(const OpView& v) {
-  return heads_access(v, multi_heads<Past>(v), 3);
+  return heads_access(v, multi_heads<Past>(v), 3, Past);
 }
 
 template <size_t Past> void infer_multi_head(InferContext& c) {

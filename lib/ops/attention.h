@@ -22,8 +22,8 @@ struct Heads {
 };
 
 // b (h g) q d, b h k~ d, b h k~ e -> b (h g) q e over the first `data_inputs` ≤ 3 inputs; others
-// lie outside the loops.
-AccessResult heads_access(const OpView& v, const Heads& s, size_t data_inputs);
+// lie outside the loops, but for a cache of keys and values at inputs `cache` and `cache` + 1.
+AccessResult heads_access(const OpView& v, const Heads& s, size_t data_inputs, size_t cache = 0);
 inline constexpr std::string_view heads_notation =
     "b (h g) q d, b h k~ d, b h k~ e -> b (h g) q e";
 

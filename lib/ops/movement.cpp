@@ -486,6 +486,34 @@ AccessResult aligned_access(const OpView& v, size_t data_inputs) {
 }
 AccessResult all_aligned(const OpView& v) { return aligned_access(v, SIZE_MAX); }
 AccessResult first_aligned(const OpView& v) { return aligned_access(v, 1); }
+// Equal parts: the axis is (part d), an output has d.
+AccessResult split_access(const OpView& v) {
+  if (!v.ranked(0)) return {};
+  const int64_t rank = static_cast<int64_t>(v.rank(0)), given = v.integer("axis", 0);
+  const int64_t axis = given < 0 ? given + rank : given;
+  if (axis < 0 || axis >= rank) return {};
+  const auto at = static_cast<size_t>(axis);
+  const auto count = static_cast<int64_t>(v.output_count());
+  for (size_t i = 0; i < v.output_count(); ++i)
+    if (!v.out(i) || !v.out(i)->is_tensor() || v.out(i)->dims.size() != v.rank(0) ||
+        v.out(i)->dims[at] * count != v.dim(0, at))
+      return first_aligned(v);
+  AccessBuilder b;
+  OperandMap from, to;
+  const uint8_t part = b.factor("part", count, Role::whole);
+  for (size_t d = 0; d < v.rank(0); ++d) {
+    const uint8_t f = b.factor("d" + std::to_string(d), d == at ? v.out(0)->dims[at] : v.dim(0, d));
+    to.dims.push_back({DimMap::Kind::product, {f}});
+    from.dims.push_back({DimMap::Kind::product, d == at ? std::vector<uint8_t>{part, f} : std::vector<uint8_t>{f}});
+  }
+  b.input() = std::move(from);
+  for (size_t i = 1; i < v.input_count(); ++i) b.input().outside = true;
+  for (size_t i = 0; i < v.output_count(); ++i) {
+    b.output() = to;
+    if (!v.wants(i)) b.output().outside = true;
+  }
+  return {b.take(), {}, {}};
+}
 // A step of −1 turns a dim around, so equal lengths are not equal places.
 AccessResult slice_access(const OpView& v) {
   std::string fault;
@@ -509,7 +537,7 @@ constexpr OpInfo table[] = {
     {.name = "Transpose", .since = 1, .kind = Kind::movement, .access = "(dims permuted)", .access_rule = transpose_access,
      .value = transpose_value, .formula = "0; if only dims of one move it is a view"},
     {.name = "Concat", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = all_aligned, .infer = infer_concat, .value = concat_value},
-    {.name = "Split", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = first_aligned, .infer = infer_split,
+    {.name = "Split", .since = 1, .kind = Kind::movement, .access = "d.. (part a) e.. -> d.. a e.., …", .access_rule = split_access, .infer = infer_split,
      .work = [](const OpView& v, Work& w) { reads_data_only(v, w); }},
     {.name = "Slice", .since = 1, .kind = Kind::movement, .access = aligned, .access_rule = slice_access, .infer = infer_slice, .value = slice_value, .work = slice_work,
      .formula = "0; bytes twice what is taken"},

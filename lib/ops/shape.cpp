@@ -90,8 +90,8 @@ void infer_reshape(InferContext& c) {
   c.output_unranked(0, c.dtype(0));
 }
 
-// Equal running products close a group: b s (h d) -> b s h d. Within a group that is no plain split
-// or merge (or whose sizes are not known), the group is one factor that runs whole.
+// Equal running products close a group: b s (h d) -> b s h d. Within it dims are taken apart into
+// what both sides are made of; a group where that does not come out even is one factor that runs whole.
 AccessResult regroup_access(const OpView& v) {
   const Type in = v.in(0), out = v.out(0);
   if (!in || !out || !in->is_tensor() || !out->is_tensor() || !in->fully_known() || !out->fully_known()) return {};
@@ -112,21 +112,43 @@ AccessResult regroup_access(const OpView& v) {
       else if (i_end < a.size()) left *= a[i_end++];
       else break;
     }
-    const size_t ni = i_end - i, no = o_end - o;
+    // The factors of each dim of the group, outermost first.
+    std::vector<std::vector<Expr>> left_parts(i_end - i), right_parts(o_end - o);
+    bool even = left == right;
+    for (size_t x = i, y = o; even && x < i_end && y < o_end;) {
+      Expr p = a[x], q = b[y];
+      while (even && p != q) {
+        if (const auto rest = exact_div(q, p); rest && ++x < i_end) {
+          left_parts[x - 1 - i].push_back(p), right_parts[y - o].push_back(p);
+          q = *rest, p = a[x];
+        } else if (const auto more = exact_div(p, q); more && !rest && ++y < o_end) {
+          left_parts[x - i].push_back(q), right_parts[y - 1 - o].push_back(q);
+          p = *more, q = b[y];
+        } else {
+          even = false;
+        }
+      }
+      if (even) left_parts[x++ - i].push_back(p), right_parts[y++ - o].push_back(p);
+    }
     const std::string name = "f" + std::to_string(i) + "_";
-    if (ni == 1 || no == 1) {
-      const std::vector<Expr> parts(ni == 1 ? b.begin() + o : a.begin() + i, ni == 1 ? b.begin() + o_end : a.begin() + i_end);
-      std::vector<uint8_t> all;
-      for (size_t k = 0; k < parts.size(); ++k) all.push_back(builder.factor(name + std::to_string(k), parts[k]));
-      auto whole = [&](OperandMap& map) { map.dims.push_back({DimMap::Kind::product, all}); };
-      auto split = [&](OperandMap& map) { for (uint8_t f : all) map.dims.push_back({DimMap::Kind::product, {f}}); };
-      ni == 1 ? whole(from) : split(from);
-      ni == 1 ? split(to) : whole(to);
+    if (even) {
+      std::vector<uint8_t> numbers;
+      size_t count = 0;
+      for (const auto& parts : left_parts)
+        for (Expr size : parts) numbers.push_back(builder.factor(name + std::to_string(count++), size));
+      auto map = [&](OperandMap& m, const std::vector<std::vector<Expr>>& dims) {
+        size_t at = 0;
+        for (const auto& parts : dims) {
+          m.dims.push_back({DimMap::Kind::product, {numbers.begin() + at, numbers.begin() + at + parts.size()}});
+          at += parts.size();
+        }
+      };
+      // A dim of one on one side only stands outside of the factors.
+      map(from, left_parts), map(to, right_parts);
     } else {
-      // No dim of its own on either side: the group is stepped through as one.
       const uint8_t f = builder.factor(name + "whole", left, Role::whole);
-      for (size_t k = 0; k < ni; ++k) from.dims.push_back({DimMap::Kind::product, k ? std::vector<uint8_t>{} : std::vector<uint8_t>{f}});
-      for (size_t k = 0; k < no; ++k) to.dims.push_back({DimMap::Kind::product, k ? std::vector<uint8_t>{} : std::vector<uint8_t>{f}});
+      for (size_t k = i; k < i_end; ++k) from.dims.push_back({DimMap::Kind::product, k > i ? std::vector<uint8_t>{} : std::vector<uint8_t>{f}});
+      for (size_t k = o; k < o_end; ++k) to.dims.push_back({DimMap::Kind::product, k > o ? std::vector<uint8_t>{} : std::vector<uint8_t>{f}});
     }
     i = i_end, o = o_end;
   }
