@@ -8,6 +8,7 @@
 
 #include "roofcast/fields.h"
 #include "roofcast/hardware.h"
+#include "roofcast/layout.h"
 #include "roofcast/model.h"
 
 #include <map>
@@ -52,14 +53,6 @@ struct ModelSummary {
 
 struct HardwareSummary {
   std::string name, source;
-};
-
-struct LayoutSummary {
-  int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1, zero = 0;
-  bool sp = false;
-  int64_t microbatches = 1;
-  std::string recompute = "none";
-  int64_t devices = 1;
 };
 
 struct Uncounted {
@@ -138,13 +131,14 @@ struct CollectiveRow {
   double bytes = 0, wire_bytes = 0;
   int64_t count = 1;
   std::optional<double> t_net, exposed;
+  std::string phase = "forward";
   std::string why;
 };
 
 struct Analysis {
   ModelSummary model;
   HardwareSummary hardware;
-  LayoutSummary layout;
+  Layout layout;
   std::string phase = "inference";
   std::string time_model = "ideal";
   std::map<std::string, int64_t> symbols;
@@ -190,18 +184,6 @@ template <class F> void fields(F&& field, const ModelSummary& m) {
 template <class F> void fields(F&& field, const HardwareSummary& h) {
   field("name", h.name, Unit::none, "hardware");
   field("source", h.source, Unit::none, "file that it was read from");
-}
-template <class F> void fields(F&& field, const LayoutSummary& l) {
-  field("dp", l.dp, Unit::count, "data-parallel ranks");
-  field("tp", l.tp, Unit::count, "tensor-parallel ranks");
-  field("pp", l.pp, Unit::count, "pipeline stages");
-  field("cp", l.cp, Unit::count, "context-parallel ranks");
-  field("ep", l.ep, Unit::count, "expert-parallel ranks");
-  field("zero", l.zero, Unit::none, "ZeRO stage");
-  field("sp", l.sp, Unit::none, "sequence parallelism");
-  field("microbatches", l.microbatches, Unit::count, "microbatches of a step");
-  field("recompute", l.recompute, Unit::none, "activations computed again in backward");
-  field("devices", l.devices, Unit::count, "devices of the whole layout");
 }
 template <class F> void fields(F&& field, const Uncounted& u) {
   field("op", u.op, Unit::none, "operator");
@@ -299,6 +281,7 @@ template <class F> void fields(F&& field, const CollectiveRow& c) {
   field("count", c.count, Unit::count, "calls");
   field("t_net", c.t_net, Unit::second, "a call");
   field("exposed", c.exposed, Unit::second, "not hidden behind compute, a call");
+  field("phase", c.phase, Unit::none, "forward, backward or optimizer");
   field("why", c.why, Unit::none, "what makes it necessary");
 }
 template <class F> void fields(F&& field, const Analysis& a) {

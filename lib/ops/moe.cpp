@@ -25,6 +25,7 @@ void count_experts(const OpView& v, Work& w, const Experts& e) {
   const Expr routed = e.tokens * e.chosen;
   w.matrix_flops = routed * e.hidden * e.inner * (2 * e.products);
   w.vector_flops = e.tokens * e.experts * 5 + routed * e.inner * 6 + routed * e.hidden * 2;
+  w.routed_bytes = storage_bytes(v.dtype(0), routed * e.hidden);
   const Expr touched = min(e.experts, routed);
   for (size_t i = 2; i < v.input_count(); ++i)
     if (v.has(i) && v.ranked(i) && v.rank(i) >= 2 && v.dim(i, 0) == e.experts)

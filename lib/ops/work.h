@@ -59,6 +59,8 @@ struct Work {
   Expr matrix_flops = 0, vector_flops = 0;
   std::vector<Expr> reads, writes;   // bytes from and to memory by operand
   Transfer transfer;
+  // Mixture of experts: bytes of the tokens as they go to their experts, each as often as it is routed.
+  Expr routed_bytes = 0;
   // Attention: the same amounts if only the pairs under a causal mask count (--causal).
   Expr causal_matrix_flops, causal_vector_flops;
   bool causal = false;               // those are the amounts above

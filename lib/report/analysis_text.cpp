@@ -145,7 +145,7 @@ std::string header(const Analysis& a) {
   if (const size_t slash = line.rfind('/'); slash != line.npos) line = line.substr(slash + 1);
   line += fmt::format("   {} parameters, {}   {} ops, {} distinct      {}, {}, {} model\n", format_count(static_cast<double>(a.model.parameters)),
                       format_bytes(static_cast<double>(a.model.parameter_bytes)), a.coverage.ops, a.groups.size(), a.hardware.name,
-                      a.layout.devices == 1 ? "1 device" : std::to_string(a.layout.devices) + " devices", a.time_model);
+                      a.layout.devices() == 1 ? "1 device" : std::to_string(a.layout.devices()) + " devices", a.time_model);
   std::string symbols;
   for (const auto& [name, value] : a.symbols) {
     const bool assumed = std::any_of(a.coverage.assumed.begin(), a.coverage.assumed.end(), [&](const Assumed& s) { return s.symbol == name; });

@@ -54,7 +54,7 @@ template <class F> void fields(F&& field, const Page& p) {
 Page page_of(const Analysis& a, const Hardware& h) {
   Page p;
   p.model = a.model.file.substr(a.model.file.rfind('/') + 1);
-  p.hardware = a.hardware.name, p.time_model = a.time_model, p.devices = a.layout.devices, p.ops = a.coverage.ops;
+  p.hardware = a.hardware.name, p.time_model = a.time_model, p.devices = a.layout.devices(), p.ops = a.coverage.ops;
   p.totals = a.totals;
   p.collectives = a.collectives;
   for (const auto& [name, value] : a.symbols)

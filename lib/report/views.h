@@ -8,6 +8,7 @@
 #include "roofcast/diagnose.h"
 #include "roofcast/diff.h"
 #include "roofcast/hardware.h"
+#include "roofcast/layouts.h"
 #include "roofcast/sweep.h"
 #include "roofcast/ops.h"
 #include "roofcast/validate.h"
@@ -37,6 +38,10 @@ std::string diagnosis_html(const Diagnosis&);
 std::string diff_text(const Diff&, const ViewOptions&, bool markdown);
 std::string sweep_text(const Sweep&, bool color);
 std::string sweep_csv(const Sweep&);
+
+std::string layouts_text(const LayoutSearch&, const ViewOptions&);
+std::string layouts_csv(const LayoutSearch&);
+std::string collectives_text(const std::vector<CollectiveRow>&, const ViewOptions&);
 
 std::string hardware_text(const Hardware&, bool color);
 std::string ops_text(const OpListing&, bool color);

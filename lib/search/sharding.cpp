@@ -186,8 +186,6 @@ public:
       if (Status status = make_options(i); !status) return status;
     std::vector<std::vector<std::pair<uint32_t, uint32_t>>> history(s_.sites_.size());
     std::vector<Hypothesis> beam(1);
-    for (ValueId v : m_.main().inputs)
-      if (v.valid() && s_.stateful_[v.index]) beam[0].live.push_back({v.index, {}, Live::produced});
     for (uint32_t i = 0; i < s_.sites_.size(); ++i) {
       mark_entry(i, beam);
       std::vector<Hypothesis> next = step(i, beam);
@@ -460,7 +458,7 @@ private:
     }
     double cost = 0;
     if (!produced) {
-      // A shared weight's first use says how it is stored.
+      // The first use of an input or of a shared weight says how it is stored.
       if (need.is_partial()) return -1;
       live.push_back({c, need, Live::produced});
       return 0;
@@ -647,8 +645,6 @@ private:
     const size_t axis = s_.axes_.size();
     auto& placements = s_.placements_.emplace_back();
     Hypothesis h;
-    for (ValueId v : m_.main().inputs)
-      if (v.valid() && s_.stateful_[v.index]) h.live.push_back({v.index, {}, Live::produced});
     std::map<uint32_t, int64_t> kept_ways;
     std::vector<std::pair<uint32_t, int64_t>> value_ways;
     for (uint32_t i = 0; i < chosen.size(); ++i) {
@@ -664,6 +660,8 @@ private:
           placements.try_emplace(v, c.inputs[k]);
           if (c.inputs[k].is_sharded()) kept_ways.try_emplace(v, c.inputs[k].ways);
           else if (splits_work(c)) s_.partial_[v] |= static_cast<uint8_t>(1u << axis);
+        } else if (!m_.values[v].producer.valid() && s_.stateful_[v]) {
+          if (placements.try_emplace(v, c.inputs[k]).second && c.inputs[k].is_sharded()) value_ways.push_back({v, c.inputs[k].ways});
         } else if (s.kept >> k & 1) {
           const auto made = placements.find(v);
           int64_t ways = 1;

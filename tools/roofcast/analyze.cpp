@@ -14,6 +14,7 @@ namespace {
 struct Options {
   ModelOptions model;
   MachineOptions machine;
+  LayoutFlags layout;
   ViewOptions view;
   bool tensors = false, symbolic = false;
   std::string html, perfetto, annotate, explain;
@@ -23,12 +24,15 @@ Result<int> run(const Options& options, const CommonOptions& common) {
   Result<LoadOptions> load_options = options.model.parse();
   if (!load_options) return load_options.error();
   const bool latex = common.format == "latex", symbolic = options.symbolic || latex;
-  load_options->keep_symbols = symbolic;
+  const Result<ParallelOptions> parallel = options.layout.parse();
+  if (!parallel) return parallel.error();
+  load_options->keep_symbols = symbolic || options.layout.any();
   const Result<Hardware> hardware = load_hardware(options.machine.hardware);
   if (!hardware) return hardware.error();
   const Result<Model> model = load(options.model.file, *load_options);
   if (!model) return model.error();
-  const Result<Analysis> analysis = analyze(*model, *hardware, {.model = options.machine.model, .causal = options.model.causal, .tensors = options.tensors, .symbolic = symbolic, .latex = latex, .explain = options.explain});
+  const AnalyzeOptions what{.model = options.machine.model, .causal = options.model.causal, .tensors = options.tensors, .symbolic = symbolic, .latex = latex, .explain = options.explain};
+  const Result<Analysis> analysis = options.layout.any() ? analyze_parallel(*model, *hardware, what, *parallel) : analyze(*model, *hardware, what);
   if (!analysis) return analysis.error();
 
   ViewOptions view = options.view;
@@ -56,6 +60,7 @@ std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
   auto options = std::make_shared<Options>();
   options->model.add_to(app);
   options->machine.add_to(app);
+  options->layout.add_to(app);
   app.add_option("--top", options->view.top, "rows of the table; 0: all")->capture_default_str()->group("Report");
   app.add_option("--sort", options->view.sort, "time, flops, bytes, intensity or count")
       ->check(CLI::IsMember({"time", "flops", "bytes", "intensity", "count"}))->group("Report");

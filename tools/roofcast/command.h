@@ -48,6 +48,7 @@ extern const Command calibrate_command;
 extern const Command diagnose_command;
 extern const Command diff_command;
 extern const Command hw_command;
+extern const Command layouts_command;
 extern const Command sweep_command;
 extern const Command ops_command;
 extern const Command validate_command;

@@ -15,6 +15,7 @@ const Command* const commands[] = {
     &diagnose_command,
     &diff_command,
     &hw_command,
+    &layouts_command,
     &sweep_command,
     &ops_command,
     &validate_command,

@@ -127,4 +127,64 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--model", model, "time model")->check(CLI::IsMember({"ideal"}))->capture_default_str()->group("Machine");
 }
 
+void LayoutFlags::add_to(CLI::App& app) {
+  app.add_option("--layout", layout, "axes dp tp pp cp ep, and mb, zero=0..3, sp, recompute=none|selective|full, vpp, schedule")
+      ->type_name("dp=2,tp=4,…")->group("Layout");
+  app.add_option("--shard", shard, "pin a tensor or node: 'pattern=axis:dim'")->type_name("PATTERN=AXIS:DIM")->allow_extra_args(false)->group("Layout");
+  app.add_option("--devices", devices, "number of devices: 64, or 8..1024")->type_name("N")->group("Layout");
+  app.add_option("--global-batch", global_batch, "batch of all devices together")->check(CLI::PositiveNumber)->type_name("N")->group("Layout");
+  app.add_flag("--train", train, "a training step: forward, backward and optimizer")->group("Layout");
+  app.add_option("--optimizer", optimizer, "of a training step")->check(CLI::IsMember({"adam", "adamw", "sgd"}))->capture_default_str()->group("Layout");
+  app.add_option("--gradient-dtype", gradient_dtype, "type in which gradients are reduced (default fp32; with zero=2,3 as the weights)")->type_name("TYPE")->group("Layout");
+  app.add_option("--dispatch-dtype", dispatch_dtype, "type in which tokens go to experts")->type_name("TYPE")->group("Layout");
+  app.add_flag("--no-overlap", no_overlap, "collectives of gradients and of ZeRO wait for compute")->group("Layout");
+}
+
+Result<ParallelOptions> LayoutFlags::parse() const {
+  ParallelOptions p;
+  if (!layout.empty()) {
+    Result<Layout> l = parse_layout(layout);
+    if (!l) return std::move(l.error());
+    p.layout = std::move(*l);
+  }
+  p.global_batch = global_batch, p.train = train, p.optimizer = optimizer == "adamw" ? "adam" : optimizer;
+  p.overlap = !no_overlap, p.shard = shard;
+  auto bits_of = [](const char* flag, const std::string& type) -> Result<int64_t> {
+    static constexpr std::pair<std::string_view, int64_t> sizes[] = {{"fp32", 32}, {"bf16", 16}, {"fp16", 16}, {"fp8", 8}, {"int8", 8}, {"fp4", 4}, {"int4", 4}};
+    for (const auto& [name, bits] : sizes)
+      if (type == name) return bits;
+    return error("usage", std::string(flag) + " " + type + " is not known", {}, "fp32, bf16, fp16, fp8, int8, fp4 or int4");
+  };
+  if (!dispatch_dtype.empty()) {
+    const Result<int64_t> n = bits_of("--dispatch-dtype", dispatch_dtype);
+    if (!n) return n.error();
+    p.dispatch_bits = *n;
+  }
+  if (!gradient_dtype.empty()) {
+    const Result<int64_t> n = bits_of("--gradient-dtype", gradient_dtype);
+    if (!n) return n.error();
+    p.gradient_bytes = std::max<int64_t>(1, *n / 8);
+  }
+  return p;
+}
+
+Result<std::vector<int64_t>> LayoutFlags::parse_devices() const {
+  const auto fault = [&] { return error("usage", "--devices " + devices + " is not understood", {}, "write --devices 64, 8,16,32 or 8..1024"); };
+  std::vector<int64_t> out;
+  if (devices.empty()) return std::vector<int64_t>{8};
+  if (const size_t dots = devices.find(".."); dots != devices.npos) {
+    const std::string_view all = devices;
+    const auto from = to_number(all.substr(0, dots)), to = to_number(all.substr(dots + 2));
+    if (!from || !to || *from < 1 || *to < *from || *to > 1 << 20) return fault();
+    for (int64_t n = *from; n <= *to; n *= 2) out.push_back(n);
+    return out;
+  }
+  for (std::string_view piece : split(devices, ',')) {
+    const auto n = to_number(piece);
+    if (!n || *n < 1 || *n > 1 << 20) return fault();
+    out.push_back(*n);
+  }
+  return out;
+}
+
 }  // namespace roofcast::cli

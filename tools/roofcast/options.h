@@ -2,6 +2,7 @@
 #pragma once
 
 #include "roofcast/hardware.h"
+#include "roofcast/layouts.h"
 #include "roofcast/load_options.h"
 #include "roofcast/model.h"
 
@@ -27,6 +28,20 @@ struct MachineOptions {
   std::string model = "ideal";
 
   void add_to(CLI::App& app);
+};
+
+// Flags on parallel layouts.
+struct LayoutFlags {
+  std::string layout, devices, dispatch_dtype, gradient_dtype, optimizer = "adam";
+  std::vector<std::string> shard;
+  int64_t global_batch = 0;
+  bool train = false, no_overlap = false;
+
+  void add_to(CLI::App& app);
+  bool any() const { return train || !layout.empty() || !shard.empty(); }
+  Result<ParallelOptions> parse() const;
+  // "64", "8,16,32", or "8..1024" in doublings.
+  Result<std::vector<int64_t>> parse_devices() const;
 };
 
 }  // namespace roofcast::cli
