@@ -15,6 +15,8 @@ struct LoadOptions {
   std::string dtype;          // --dtype bf16: floating-point activations, as a what-if
   std::string weight_dtype;   // --weight-dtype fp8: of weights
   std::vector<std::string> ops;  // --ops my_ops.toml: files of custom ops
+  std::string form = "prefill";       // --form, of a config.json: prefill | decode | train
+  std::string attention = "fused";    // --attention, likewise: fused | eager
   bool keep_symbols = false;  // leave `set` for evaluation instead of binding it while loading
 };
 

@@ -34,6 +34,11 @@ private:
 
 // Reads the file, infers all shapes, and retypes if the options say so. A fault in the file names the
 // file and the node or byte.
+// A Hugging Face config.json is built as `options.form` says. Codes: config-json, config-key,
+// config-model-type beside those of files.
 Result<Model> load(const std::string& path, const LoadOptions& options);
+
+// Writes the model of a config.json as ONNX without weights (onnx.checker takes it).
+Status build(const std::string& config, const std::string& target, const LoadOptions& options);
 
 }  // namespace roofcast

@@ -34,7 +34,15 @@ Result<std::shared_ptr<const MappedFile>> MappedFile::open(const std::string& pa
   return std::shared_ptr<const MappedFile>(new MappedFile({static_cast<const char*>(data), size}));
 }
 
+std::shared_ptr<const MappedFile> MappedFile::of_bytes(std::string bytes) {
+  auto file = std::shared_ptr<MappedFile>(new MappedFile({}));
+  file->own_ = std::move(bytes);
+  file->bytes_ = file->own_;
+  return file;
+}
+
 void MappedFile::release_before(const char* at) const {
+  if (!own_.empty()) return;
   constexpr size_t step = size_t{16} << 20;
   const size_t position = static_cast<size_t>(at - bytes_.data());
   if (position < released_) released_ = 0;  // a new walk
@@ -45,7 +53,7 @@ void MappedFile::release_before(const char* at) const {
 }
 
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
+  if (!bytes_.empty() && own_.empty()) ::munmap(const_cast<char*>(bytes_.data()), bytes_.size());
 }
 
 }  // namespace roofcast

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <string>
+#include <string>
 #include <string_view>
 
 namespace roofcast {
@@ -13,6 +14,8 @@ class MappedFile {
 public:
   // Fails with file-missing if it cannot be opened or is no regular file.
   static Result<std::shared_ptr<const MappedFile>> open(const std::string& path);
+  // Bytes that were made, not read.
+  static std::shared_ptr<const MappedFile> of_bytes(std::string bytes);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
 
@@ -26,6 +29,7 @@ public:
 private:
   explicit MappedFile(std::string_view bytes) : bytes_(bytes) {}
   std::string_view bytes_;
+  std::string own_;  // if made
   mutable size_t released_ = 0;
 };
 

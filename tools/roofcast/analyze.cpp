@@ -23,6 +23,7 @@ struct Options {
 Result<int> run(const Options& options, const CommonOptions& common) {
   Result<LoadOptions> load_options = options.model.parse();
   if (!load_options) return load_options.error();
+  if (options.layout.train) load_options->form = "train";
   const bool latex = common.format == "latex", symbolic = options.symbolic || latex;
   const Result<ParallelOptions> parallel = options.layout.parse();
   if (!parallel) return parallel.error();

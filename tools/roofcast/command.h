@@ -44,6 +44,7 @@ struct Command {
 
 // One file a command: tools/roofcast/<name>.cpp defines its `<name>_command`.
 extern const Command analyze_command;
+extern const Command build_command;
 extern const Command calibrate_command;
 extern const Command diagnose_command;
 extern const Command diff_command;

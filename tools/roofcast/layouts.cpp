@@ -17,6 +17,7 @@ struct Options {
 Result<int> run(const Options& options, const CommonOptions& common) {
   Result<LoadOptions> load_options = options.model.parse();
   if (!load_options) return load_options.error();
+  if (options.layout.train) load_options->form = "train";
   load_options->keep_symbols = true;
   LayoutsOptions what;
   Result<ParallelOptions> parallel = options.layout.parse();

@@ -57,7 +57,7 @@ Diagnostic malformed(const char* flag, const std::string& item, const char* form
 }  // namespace
 
 void ModelOptions::add_to(CLI::App& app) {
-  app.add_option("MODEL", file, ".onnx file")->required();
+  app.add_option("MODEL", file, ".onnx file, or a Hugging Face config.json")->required();
   add_symbols_to(app);
 }
 
@@ -79,6 +79,12 @@ void ModelOptions::add_symbols_to(CLI::App& app) {
       ->group("Model");
   app.add_option("--weight-dtype", weight_dtype, "what-if type of weights")
       ->type_name("TYPE")
+      ->group("Model");
+  app.add_option("--form", form, "of a config.json: prefill, decode (one token on a KV cache) or train")
+      ->check(CLI::IsMember({"prefill", "decode", "train"}))->capture_default_str()
+      ->group("Model");
+  app.add_option("--attention", attention, "of a config.json: one fused op, or eager products and softmax")
+      ->check(CLI::IsMember({"fused", "eager"}))->capture_default_str()
       ->group("Model");
   app.add_option("--ops", ops, "formulas of custom ops (docs/custom-ops.md)")
       ->type_name("FILE")
@@ -118,6 +124,7 @@ Result<LoadOptions> ModelOptions::parse() const {
     }
     out.values.push_back({std::string(pair->first), std::move(elements)});
   }
+  out.form = form, out.attention = attention;
   out.dtype = dtype, out.weight_dtype = weight_dtype, out.ops = ops;
   return out;
 }

@@ -15,7 +15,7 @@ namespace roofcast::cli {
 struct ModelOptions {
   std::string file;
   std::vector<std::string> set, shape, value, ops;
-  std::string dtype, weight_dtype;
+  std::string dtype, weight_dtype, form = "prefill", attention = "fused";
   bool causal = false;
 
   void add_to(CLI::App& app);

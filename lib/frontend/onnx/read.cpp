@@ -699,17 +699,21 @@ public:
 Result<std::unique_ptr<Module>> read_onnx(const std::string& path, const LoadOptions& options) {
   Result<std::shared_ptr<const MappedFile>> file = MappedFile::open(path);
   if (!file) return file.error();
+  return read_onnx(*file, path, options);
+}
+
+Result<std::unique_ptr<Module>> read_onnx(std::shared_ptr<const MappedFile> file, const std::string& path, const LoadOptions& options) {
   auto module = std::make_unique<Module>();
   module->file = path;
-  module->owners.push_back(*file);
-  if ((*file)->bytes().empty()) return error("onnx-truncated", "the file is empty", {.file = path, .byte = 0}, "fetch the file again");
+  module->owners.push_back(file);
+  if (file->bytes().empty()) return error("onnx-truncated", "the file is empty", {.file = path, .byte = 0}, "fetch the file again");
   for (const std::string& name : options.ops) {
     Result<std::shared_ptr<const UserOps>> custom = load_user_ops(name);
     if (!custom) return custom.error();
     for (const UserOp& op : (*custom)->ops) module->custom_ops.push_back(&op.row);
     module->owners.push_back(*custom);
   }
-  Reader reader(*module, **file, options);
+  Reader reader(*module, *file, options);
   if (Status status = reader.read(); !status) return status.error();
   if (Status status = bind_inputs(*module, options, reader.bindings); !status) return status.error();
   module->bound = reader.bindings;

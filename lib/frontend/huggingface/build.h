@@ -1,0 +1,29 @@
+// Dimensions of a transformer → an ONNX model without weights.
+//
+//   std::string bytes = build_transformer(dims, {.form = Form::prefill});
+//
+// Initializers are external data that is nowhere ("#weights"), which onnx.checker takes. Inputs are named
+// as transformers' exports name them; symbols are batch, seq and (decode) past.
+#pragma once
+
+#include "frontend/huggingface/config.h"
+
+namespace roofcast {
+
+enum class Form : uint8_t {
+  prefill,   // input_ids [batch, seq] → logits
+  decode,    // one new token on a cache of `past`: present keys and values are outputs
+  train,     // labels beside input_ids → loss; dropout where the config has it
+};
+
+struct BuildOptions {
+  Form form = Form::prefill;
+  bool eager_attention = false;  // products, mask and softmax as nodes of their own; else one Attention
+};
+
+std::string build_transformer(const Transformer& t, const BuildOptions& options);
+
+// Parameters that one token meets: of the experts only those chosen.
+double active_parameters(const Transformer& t, double parameters);
+
+}  // namespace roofcast
