@@ -7,6 +7,7 @@
 #include "support/diagnostic.h"
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 
 namespace roofcast {
@@ -36,6 +37,8 @@ Status build(const std::string& config, const std::string& target, const LoadOpt
   std::ofstream out(target, std::ios::binary);
   out.write(bytes->data(), static_cast<std::streamsize>(bytes->size()));
   out.close();
+  const std::filesystem::path empty = std::filesystem::path(target).parent_path() / no_weights;
+  if (out && !std::filesystem::exists(empty)) std::ofstream(empty, std::ios::binary).close();
   if (!out) return error("file-missing", "cannot be written", {.file = target}, "check the folder and its rights");
   return Ok{};
 }

@@ -354,7 +354,7 @@ private:
                             (op->kind == Kind::reduction && s.gradient == Gradient::linear && axis_.scatter));
     // Sums of partial sums; what moves them about waits for the sum.
     rules.linear = op && s.gradient == Gradient::linear && (op->kind == Kind::pointwise || op->kind == Kind::view);
-    rules.online_state = op && (op->kind == Kind::softmax || (op->kind == Kind::normalization && axis_.scatter));
+    rules.online_state = op && op->kind == Kind::softmax;
     if (outputs > 0 && m_.outputs(node)[0].valid())
       if (const auto at = parts_.find(s_.canonical(m_.outputs(node)[0])); at != parts_.end()) rules.parts = {at->second};
     bool carries = false;
@@ -464,6 +464,8 @@ private:
       return 0;
     }
     const Placement made = produced->at;
+    // A weight lies in one way for all that read it.
+    if (s_.is_weight(v) && need != made && !made.is_replicated()) return -1;
     if (emit) emit->producer = m_.values[c].producer;
     if (at == SIZE_MAX) {
       std::optional<Reshard> best;
@@ -577,11 +579,20 @@ private:
         if (is_new) next.push_back(std::move(h));
         else if (h.cost < next[at->second].cost) next[at->second] = std::move(h);
       }
-    if (next.size() > beam_width) {
-      std::nth_element(next.begin(), next.begin() + beam_width, next.end(), [](auto& a, auto& b) { return a.cost < b.cost; });
-      next.resize(beam_width);
-    }
+    if (next.size() > beam_width) prune(next);
     return next;
+  }
+
+  // Keeps the cheapest, of each way in which weights that are read again lie: such a choice pays late.
+  void prune(std::vector<Hypothesis>& beam) const {
+    std::sort(beam.begin(), beam.end(), [](auto& a, auto& b) { return a.cost < b.cost; });
+    std::unordered_map<uint64_t, size_t> kept;
+    std::erase_if(beam, [&](const Hypothesis& h) {
+      uint64_t weights = 0;
+      for (const Live& l : h.live)
+        if (s_.shared_[l.value]) mix(weights, l.value), mix(weights, bits_of(l.at));
+      return ++kept[weights] > beam_width;
+    });
   }
 
   static void mix(uint64_t& h, uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull, h ^= h >> 29; }

@@ -143,51 +143,47 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
   };
   if (options_.training) {
     // Experts are reduced over the ranks that hold the same ones.
-    struct Part {
-      double elements, bytes;
-      int64_t ranks, stride;
-      std::string_view reason;
-    };
-    const int64_t expert_ranks = std::max<int64_t>(1, l.dp * l.cp / std::max<int64_t>(1, std::min(l.ep, l.dp * l.cp)));
-    const Part parts[] = {{slow.parameters, slow.weight_bytes, l.dp * l.cp, cp_stride, "gradients"},
-                          {slow.expert_parameters, slow.expert_weight_bytes, expert_ranks, cp_stride * std::min(l.ep, l.dp * l.cp), "gradients of experts"}};
+    const int64_t copies = l.dp * l.cp, expert_copies = std::max<int64_t>(1, copies / std::max<int64_t>(1, std::min(l.ep, copies)));
     const auto blocks = static_cast<double>(std::max<int64_t>(1, slow.pieces));
-    for (const Part& part : parts) {
-      if (part.elements <= 0 || part.ranks <= 1) continue;
-      auto hide = [&](double seconds, double beside) {
-        // All but the last bucket can run while backward still works.
-        return options_.overlap ? std::max(seconds / blocks, seconds - beside * (blocks - 1) / blocks) : seconds;
-      };
-      const auto count = static_cast<int64_t>(blocks);
-      if (l.zero < 3) {
-        const double bytes = part.elements * gradient_bytes / blocks;
-        const CollectiveKind kind = l.zero == 0 ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter;
-        const CollectiveTime t = wire(kind, bytes, part.ranks, part.stride);
-        const double all = t.seconds.value_or(0) * blocks, exposed = hide(all, slow.backward);
-        time += exposed, net += all, exposed_total += exposed;
-        note(t, kind, bytes, part.ranks, part.stride, "dp", part.reason, Phase::backward, count, exposed / blocks);
-        if (l.zero > 0) {
-          const CollectiveTime g = wire(CollectiveKind::all_gather, part.bytes / blocks, part.ranks, part.stride);
-          const double gather = g.seconds.value_or(0) * blocks, shown = hide(gather, slow.forward);
-          time += shown, net += gather, exposed_total += shown;
-          note(g, CollectiveKind::all_gather, part.bytes / blocks, part.ranks, part.stride, "dp", "updated weights", Phase::optimizer, count, shown / blocks);
+    // All but the last block's can run while compute goes on.
+    auto hide = [&](double seconds, double beside) {
+      return options_.overlap ? std::max(seconds / blocks, seconds - beside * (blocks - 1) / blocks) : seconds;
+    };
+    calls_.clear();
+    double forward = 0, backward = 0, updated = 0;  // seconds of a microbatch's (or a step's) calls
+    auto call = [&](CollectiveKind kind, double bytes, bool expert, int64_t count, std::string_view reason, Phase phase, double& sum) {
+      const int64_t ranks = expert ? expert_copies : copies, stride = expert ? cp_stride * std::min(l.ep, copies) : cp_stride;
+      if (bytes <= 0 || ranks <= 1) return;
+      const CollectiveTime t = wire(kind, bytes, ranks, stride);
+      sum += t.seconds.value_or(0) * static_cast<double>(count);
+      if (details) calls_.push_back({{kind, bytes, ranks, stride}, t, "dp", reason, phase, count, 0, UINT32_MAX, {}});
+    };
+    if (copies > 1)
+      for (const auto& [index, n] : slow.of) {
+        const Piece& p = pieces.all[index];
+        for (bool expert : {false, true}) {
+          const double elements = expert ? p.expert_parameters : p.parameters, bytes = expert ? p.expert_weight_bytes : p.weight_bytes;
+          const std::string_view reason = expert ? "gradients of experts" : "gradients";
+          if (l.zero == 3) {
+            call(CollectiveKind::all_gather, bytes, expert, n, "weights for forward", Phase::forward, forward);
+            call(CollectiveKind::all_gather, bytes, expert, n, "weights for backward", Phase::backward, backward);
+          }
+          call(l.zero == 0 ? CollectiveKind::all_reduce : CollectiveKind::reduce_scatter, elements * gradient_bytes, expert, n, reason, Phase::backward, backward);
+          if (l.zero == 1 || l.zero == 2) call(CollectiveKind::all_gather, bytes, expert, n, "updated weights", Phase::optimizer, updated);
         }
-      } else {
-        // Weights of a block are gathered for forward and again for backward, one block ahead.
-        const CollectiveTime g = wire(CollectiveKind::all_gather, part.bytes / blocks, part.ranks, part.stride);
-        const CollectiveTime r = wire(CollectiveKind::reduce_scatter, part.elements * gradient_bytes / blocks, part.ranks, part.stride);
-        const double gather = g.seconds.value_or(0) * blocks, reduce = r.seconds.value_or(0) * blocks;
-        auto beside = [&](double seconds, double compute) {
-          return options_.overlap ? std::max(seconds / blocks, seconds - compute * (blocks - 1) / blocks) : seconds;
-        };
-        const double forward = beside(gather, slow.forward), backward = beside(gather + reduce, slow.backward);
-        time += (forward + backward) * m, net += (2 * gather + reduce) * m, exposed_total += (forward + backward) * m;
-        const auto calls = count * l.microbatches;
-        note(g, CollectiveKind::all_gather, part.bytes / blocks, part.ranks, part.stride, "dp", "weights for forward", Phase::forward, calls, forward / blocks);
-        const double share = gather + reduce > 0 ? backward / (gather + reduce) : 0;
-        note(g, CollectiveKind::all_gather, part.bytes / blocks, part.ranks, part.stride, "dp", "weights for backward", Phase::backward, calls, gather * share / blocks);
-        note(r, CollectiveKind::reduce_scatter, part.elements * gradient_bytes / blocks, part.ranks, part.stride, "dp", part.reason, Phase::backward, calls, reduce * share / blocks);
       }
+    // ZeRO 3 gathers and reduces with each microbatch, the others reduce with the last one.
+    const double runs = l.zero == 3 ? m : 1;
+    const double shown_forward = hide(forward, slow.forward) * runs, shown_backward = hide(backward, slow.backward) * runs, shown_updated = hide(updated, slow.forward);
+    time += shown_forward + shown_backward + shown_updated;
+    net += (forward + backward) * runs + updated;
+    exposed_total += shown_forward + shown_backward + shown_updated;
+    for (StepCollective& c : calls_) {
+      const double seconds = c.time.seconds.value_or(0);
+      auto share = [&](double shown, double all) { return all > 0 ? shown / all * seconds : 0; };
+      c.exposed = c.phase == Phase::forward ? share(shown_forward, forward * runs) : c.phase == Phase::backward ? share(shown_backward, backward * runs) : share(shown_updated, updated);
+      c.count *= static_cast<int64_t>(c.phase == Phase::optimizer ? 1 : runs);
+      out.collectives.push_back(c);
     }
     if (pieces.partial_gradients > 0 && l.tp > 1) {
       const double bytes = pieces.partial_gradients / static_cast<double>(l.pp) * gradient_bytes;
@@ -209,7 +205,7 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
       const Stage& s = stages[k];
       StepMemory own;
       const double p = s.parameters + s.expert_parameters;
-      const double spread = static_cast<double>(l.dp * l.cp), expert_spread = static_cast<double>(expert_ranks);
+      const double spread = static_cast<double>(copies), expert_spread = static_cast<double>(expert_copies);
       auto sharded = [&](double dense, double expert, bool yes) { return yes ? dense / spread + expert / expert_spread : dense + expert; };
       own.weights = sharded(s.weight_bytes, s.expert_weight_bytes, l.zero >= 3);
       const double kept_gradient = l.zero >= 2 || weight_bits >= 4 ? std::max(weight_bits, 1.0) : 4;

@@ -77,6 +77,7 @@ private:
   StepOptions options_;
   std::map<std::tuple<const Pieces*, int64_t, std::string>, std::vector<Stage>> stages_;
   std::map<std::tuple<int, double, int64_t, int64_t>, CollectiveTime> wires_;
+  std::vector<StepCollective> calls_;    // of data parallelism, of the step being costed
 };
 
 }  // namespace roofcast

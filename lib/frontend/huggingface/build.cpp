@@ -69,14 +69,10 @@ private:
     for (char& c : full)
       if (c == '/') c = '.';
     auto* w = graph_.add_initializer();
-    double bytes = type_ == onnx::TensorProto::FLOAT ? 4 : 2;
-    for (int64_t d : dims) w->add_dims(d), bytes *= static_cast<double>(d);
+    for (int64_t d : dims) w->add_dims(d);
     w->set_name(full), w->set_data_type(type_), w->set_data_location(onnx::TensorProto::EXTERNAL);
-    auto property = [&](const char* key, const std::string& value) {
-      auto* entry = w->add_external_data();
-      entry->set_key(key), entry->set_value(value);
-    };
-    property("location", "#weights"), property("length", std::to_string(static_cast<uint64_t>(bytes)));
+    auto* location = w->add_external_data();
+    location->set_key("location"), location->set_value(no_weights);
     return full;
   }
 

@@ -2,13 +2,16 @@
 //
 //   std::string bytes = build_transformer(dims, {.form = Form::prefill});
 //
-// Initializers are external data that is nowhere ("#weights"), which onnx.checker takes. Inputs are named
+// Initializers are external data in an empty file of the name `no_weights`: onnx.checker takes a name
+// with a # as data that is elsewhere in memory, and by path wants such a file beside the model. Inputs are named
 // as transformers' exports name them; symbols are batch, seq and (decode) past.
 #pragma once
 
 #include "frontend/huggingface/config.h"
 
 namespace roofcast {
+
+inline constexpr const char* no_weights = "#weights";
 
 enum class Form : uint8_t {
   prefill,   // input_ids [batch, seq] → logits
