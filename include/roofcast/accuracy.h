@@ -27,6 +27,11 @@ struct AccuracyGroup {
   bool bound = true;                 // bars hold for it; else it is reported only
   int64_t rows = 0;
   std::optional<double> median_abs_error, mape, p90, bias, kendall_tau;
+  // Of layouts: which set of cases; order over it; of groups that differ in layout alone, how often the
+  // predicted best is the measured one, and how much slower it is on average.
+  std::optional<std::string> set;
+  std::optional<int64_t> of_rows;
+  std::optional<double> spearman, top1, mean_regret;
 };
 
 struct UnpredictedRows {
@@ -54,6 +59,9 @@ struct Accuracy {
   std::vector<Diagnostic> warnings;
 };
 
+// Published cases of layouts (columns of layouts/published.csv) against predicted steps.
+Result<Accuracy> layout_accuracy(const std::vector<std::string>& files, const AccuracyOptions& options);
+
 // Codes: file-missing, file-kind, hw-key.
 Result<Accuracy> accuracy(const std::vector<std::string>& files, const AccuracyOptions& options);
 
@@ -70,6 +78,11 @@ template <class F> void fields(F&& field, const AccuracyGroup& g) {
   field("p90", g.p90, Unit::share, "nine tenths of the errors are smaller");
   field("bias", g.bias, Unit::share, "median of (predicted − measured) / measured");
   field("kendall_tau", g.kendall_tau, Unit::none, "order of predictions against order of times");
+  field("set", g.set, Unit::none, "of layouts: where the cases come from");
+  field("of_rows", g.of_rows, Unit::count, "cases of the set");
+  field("spearman", g.spearman, Unit::none, "rank correlation");
+  field("top1", g.top1, Unit::share, "groups whose predicted best layout is the measured best");
+  field("mean_regret", g.mean_regret, Unit::share, "how much slower the predicted best is");
 }
 template <class F> void fields(F&& field, const UnpredictedRows& u) {
   field("reason", u.reason, Unit::none, "why there is no prediction");

@@ -28,7 +28,7 @@ public:
       for (int64_t k = 0; k < count; ++k)
         for (uint32_t p = piece.begin; p < piece.end; ++p) {
           add_collectives(p, Phase::forward, count);
-          add_node(p + static_cast<uint32_t>(k) * (piece.end - piece.begin));
+          add_node(p + static_cast<uint32_t>(k) * (piece.end - piece.begin), piece.block);
         }
     }
     if (parallel_.train)
@@ -99,7 +99,7 @@ private:
     }
   }
 
-  void add_node(uint32_t position) {
+  void add_node(uint32_t position, bool in_block) {
     const Sharding::Site& site = sharding_.site_at(position);
     const NodeId id = m_.main().nodes[position];
     const Node& node = m_[id];
@@ -109,7 +109,7 @@ private:
     name_row(row, site);
     if (site.has_work) fill(row, site.local);
     else row.flops = row.matrix_flops = row.vector_flops = row.bytes_read = row.bytes_written = row.t_math = row.t_hbm = row.t_comms = row.time_ideal = row.time = 0;
-    if (parallel_.train && layout_.recompute == "full" && site.has_work) {
+    if (parallel_.train && layout_.recompute == "full" && in_block && site.has_work) {
       const std::string again = row.name + ".recompute", op = row.op, domain = row.domain;
       OpRow& repeat = add_row(again, op, domain, "backward", n);
       name_row(repeat, site), fill(repeat, site.local);

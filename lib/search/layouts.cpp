@@ -25,6 +25,7 @@ LayoutModel::LayoutModel(Module& module, const Hardware& hardware, const LayoutM
     const Type type = v.valid() ? m_[v].type : nullptr;
     if (!type || !type->is_tensor() || !is_integer(type->dtype) || type->dims.size() != 2) continue;
     tokens_ = evaluate_real(type->elements(), costing_.values());
+    if (tokens_ && batch_) *tokens_ /= static_cast<double>(global_batch_);
     break;
   }
   for (const Repeat& r : repeated_blocks(m_))
@@ -35,10 +36,13 @@ LayoutModel::LayoutModel(Module& module, const Hardware& hardware, const LayoutM
     for (Type t : m_.instances[node.instance.index].inputs)
       if (t && t->is_tensor() && t->dims.size() == 3 && t->dims[0].is_constant()) experts_ = std::max(experts_, t->dims[0].constant());
   }
-  // A batch dim that is also a weight's first dim would mislead; experts' weights are initializers.
 }
 
 LayoutModel::~LayoutModel() { m_.bound = bound_; }
+
+void LayoutModel::set_global_batch(int64_t batch) {
+  if (batch_) global_batch_ = batch;
+}
 
 LayoutModel::Key LayoutModel::key_of(const Layout& l) const {
   const int64_t share = l.dp * l.microbatches;
@@ -51,7 +55,7 @@ void LayoutModel::build(const Key& key) {
   if (batch_) m_.bound.set(*batch_, key.batch);
   costing_.resolve_again();
   Entry& entry = entries_[key];
-  sharding_ = std::make_unique<Sharding>(costing_, options_.step.training);
+  sharding_ = std::make_unique<Sharding>(costing_, ShardingOptions{options_.step.training, options_.product_math, options_.fused_chains});
   Status status = sharding_->solve({"tp", MeshAxis::Use::tensor, key.tp, 1, key.sp}, options_.pins);
   if (status) status = sharding_->solve({"cp", MeshAxis::Use::context, key.cp, key.tp, false}, options_.pins);
   if (!status) {

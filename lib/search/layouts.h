@@ -20,6 +20,8 @@ struct LayoutModelOptions {
   int64_t global_batch = 0;              // 0: as the model's batch symbol is set, or 1
   std::vector<ShardPin> pins;
   int64_t dispatch_bits = 0;
+  MathType product_math = MathType::none;  // see ShardingOptions
+  bool fused_chains = false;
 };
 
 class LayoutModel {
@@ -39,12 +41,15 @@ public:
   Costing& costing() { return costing_; }
 
   int64_t global_batch() const { return global_batch_; }
+  void set_global_batch(int64_t batch);
   bool has_batch_symbol() const { return batch_.has_value(); }
   bool has_experts() const { return experts_ > 0; }
   int64_t experts() const { return experts_; }
   size_t blocks() const { return blocks_; }
   // Tokens of one step, all devices together; absent if the model takes none.
-  std::optional<double> tokens() const { return tokens_; }
+  std::optional<double> tokens() const {
+    return tokens_ ? std::optional(*tokens_ * static_cast<double>(batch_ ? global_batch_ : 1)) : tokens_;
+  }
 
 private:
   struct Key {
@@ -66,7 +71,7 @@ private:
   std::optional<SymbolId> batch_;
   int64_t global_batch_ = 1, experts_ = 0;
   size_t blocks_ = 1;
-  std::optional<double> tokens_;
+  std::optional<double> tokens_;         // of one sample
   Bindings bound_;                       // as the user left them
   Costing costing_;
   StepModel steps_;

@@ -52,6 +52,7 @@ private:
       if (s_.site_at(begin).position != begin) continue;
       Piece piece;
       piece.begin = begin, piece.end = end, piece.times = s_.site_at(begin).times;
+      for (const Repeat& r : s_.repeats()) piece.block |= r.period >= least_period && begin >= r.first && end <= r.end();
       for (uint32_t p = begin; p < end; ++p) piece_of_[p] = static_cast<uint32_t>(out_.all.size());
       out_.all.push_back(piece);
     }

@@ -10,6 +10,7 @@ namespace roofcast {
 struct Piece {
   uint32_t begin = 0, end = 0;                  // positions of the first of its kind
   int64_t times = 1;                            // such pieces one after another
+  bool block = false;                           // of those that repeat; only they are recomputed
   double forward = 0, backward = 0;             // seconds of compute
   double core = 0;                              // of that forward: attention's, which selective recomputation repeats
   double wire_forward = 0, wire_backward = 0;   // seconds of collectives that compute waits for

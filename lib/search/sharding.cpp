@@ -19,9 +19,11 @@ bool splits_work(const Choice& c) { return !c.splits.empty(); }
 
 }  // namespace
 
-Sharding::Sharding(Costing& costing, bool training) : costing_(costing), m_(costing.module()), training_(training) {
+Sharding::Sharding(Costing& costing, const ShardingOptions& options)
+    : costing_(costing), m_(costing.module()), options_(options), training_(options.training) {
   fold();
   describe_sites();
+  if (options.fused_chains) fuse_chains();
 }
 
 // Chooses the nodes that stand for all: of a block that repeats, its first, second and last instance.
@@ -110,6 +112,9 @@ void Sharding::describe_sites() {
         if (i < 16) s.needs |= 1u << i;
       }
     }
+    if (options_.product_math != MathType::none && s.local.matrix_flops > 0 && carries && (s.work->kind == Kind::contraction || s.work->kind == Kind::moe))
+      for (size_t i = 0; i < inputs.size(); ++i)
+        if (inputs[i].valid() && is_weight(inputs[i]) && is_matrix(m_[inputs[i]].type)) s.local.math = options_.product_math;
     if (s.gradient == Gradient::none) s.needs = 0, learns = false;
     for (ValueId v : m_.outputs(node)) {
       if (!v.valid()) continue;
@@ -128,6 +133,39 @@ void Sharding::describe_sites() {
       if (s.kept >> i & 1) keep(inputs[i]);
     for (size_t j = 0; j < results.size() && j < 16; ++j)
       if (s.kept >> (16 + j) & 1) keep(results[j]);
+  }
+}
+
+// A pointwise op whose input is made by a kernel that nothing else reads runs in that kernel: what
+// passes between them never reaches memory, but for what backward keeps.
+void Sharding::fuse_chains() {
+  std::vector<uint32_t> uses(m_.values.size()), maker(m_.values.size(), UINT32_MAX);
+  for (uint32_t i = 0; i < sites_.size(); ++i) {
+    for (ValueId v : m_.inputs(m_[sites_[i].node]))
+      if (v.valid()) ++uses[canonical(v)];
+    for (ValueId v : m_.outputs(m_[sites_[i].node]))
+      if (v.valid()) maker[v.index] = i;
+  }
+  for (ValueId v : m_.main().outputs)
+    if (v.valid()) ++uses[canonical(v)];
+  for (Site& s : sites_) {
+    if (!s.has_work || (s.work->kind != Kind::pointwise && s.work->kind != Kind::softmax)) continue;
+    const auto inputs = m_.inputs(m_[s.node]);
+    for (size_t i = 0; i < inputs.size() && i < s.local.operands.size(); ++i) {
+      if (!inputs[i].valid() || is_weight(inputs[i])) continue;
+      const uint32_t v = canonical(inputs[i]);
+      if (uses[v] != 1 || maker[v] == UINT32_MAX) continue;
+      Site& p = sites_[maker[v]];
+      const bool fits = p.work->kind == Kind::pointwise || (s.work->kind == Kind::pointwise && (p.work->kind == Kind::contraction || p.work->kind == Kind::softmax));
+      if (!p.has_work || !fits || p.times != s.times) continue;
+      s.local.bytes_read -= s.local.operands[i].bytes, s.local.operands[i].bytes = 0;
+      if (kept_ways_[root_[v]]) continue;
+      for (OperandSize& o : p.local.operands)
+        if (o.is_output) {
+          p.local.bytes_written -= o.bytes, o.bytes = 0;
+          break;
+        }
+    }
   }
 }
 

@@ -47,9 +47,15 @@ struct ShardPin {
   int64_t dim = 0;
 };
 
+struct ShardingOptions {
+  bool training = false;
+  MathType product_math = MathType::none;  // type in which products with weights run; none: as the graph says
+  bool fused_chains = false;               // pointwise ops run in the kernel of what feeds them
+};
+
 class Sharding {
 public:
-  Sharding(Costing& costing, bool training);
+  Sharding(Costing& costing, const ShardingOptions& options);
 
   // Chooses for one more axis. Codes: layout-pin (nothing is called so, or the op cannot run so).
   Status solve(const MeshAxis& axis, const std::vector<ShardPin>& pins = {});
@@ -98,10 +104,12 @@ private:
 
   void fold();
   void describe_sites();
+  void fuse_chains();
   uint32_t canonical(ValueId v) const { return canonical_[v.index]; }
 
   Costing& costing_;
   const Module& m_;
+  ShardingOptions options_;
   bool training_;
   std::vector<Repeat> repeats_;
   std::vector<Site> sites_;                 // in order

@@ -8,10 +8,12 @@ namespace {
 
 // Seconds of one microbatch that a piece adds to its stage's backward by computing again.
 double repeated(const Piece& p, const std::string& recompute) {
+  if (!p.block) return 0;
   if (recompute == "full") return p.forward + p.wire_forward;
   return recompute == "selective" ? p.core : 0;
 }
 double repeated_flops(const Piece& p, const std::string& recompute) {
+  if (!p.block) return 0;
   if (recompute == "full") return p.matrix_forward;
   return recompute == "selective" ? p.matrix_core : 0;
 }
@@ -72,7 +74,7 @@ const std::vector<StepModel::Stage>& StepModel::stages_of(const Pieces& pieces, 
     s.largest = std::max(s.largest, p.largest);
     s.pieces += n;
     s.of.push_back({static_cast<uint32_t>(&p - pieces.all.data()), n});
-    if (layout.recompute == "full") {
+    if (layout.recompute == "full" && p.block) {
       // Of each piece only what comes in is kept; one piece at a time is whole again.
       s.kept += boundary + p.boundary * (k - 1);
       s.working = std::max(s.working, p.kept);
@@ -216,6 +218,7 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
       if (l.schedule == "gpipe") flying = m;
       else if (v > 1) flying = std::min(m, (static_cast<double>(l.pp) - static_cast<double>(k)) + (static_cast<double>(l.pp) - 1) / v);
       own.activations = s.kept * flying + s.working;
+      if (k == 0) out.first_activations = own.activations;
       own.workspace = s.largest * 2 + (l.zero >= 3 && s.pieces ? 2 * (s.weight_bytes + s.expert_weight_bytes) / static_cast<double>(s.pieces) : 0);
       own.worst_stage = static_cast<int64_t>(k);
       if (own.total() > worst && p >= 0) worst = own.total(), mem = own;
@@ -249,7 +252,7 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
       if (c.position < piece.begin || c.position >= piece.end) continue;
       const CollectiveTime t = wire(c.what.kind, c.what.bytes, c.what.ranks, c.what.stride);
       // Full recomputation sends again what forward sent.
-      const int64_t runs = l.recompute == "full" && options_.training && c.phase == Phase::forward ? 2 : 1;
+      const int64_t runs = l.recompute == "full" && piece.block && options_.training && c.phase == Phase::forward ? 2 : 1;
       out.collectives.push_back({c.what, t, c.axis == 255 ? "ep" : c.axis == 0 ? "tp" : "cp", c.reason, c.phase, n * l.microbatches * runs,
                                  t.seconds.value_or(0), c.position, c.producer});
     }

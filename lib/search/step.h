@@ -47,6 +47,7 @@ struct Step {
   double matrix_flops = 0, recomputed_flops = 0;  // of all devices together
   double matrix_peak = 0;                // of one device
   StepMemory memory;
+  double first_activations = 0;          // bytes that stage 0 keeps for backward
   std::vector<StepCollective> collectives;
   std::vector<int64_t> stages;           // pieces of each
   std::vector<std::pair<uint32_t, int64_t>> slowest;  // pieces of the slowest stage: index, how many

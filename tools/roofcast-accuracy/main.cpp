@@ -31,6 +31,12 @@ int run(int argc, char** argv) {
   ops->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
   ops->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
   ops->footer("Examples:\n  roofcast-accuracy ops measured/*.csv\n  roofcast-accuracy ops gemm.csv --worst 5 --format json\n");
+  CLI::App* published = app.add_subcommand("layouts", "published cases of parallel layouts");
+  published->add_option("FILES", files, "tables with the columns of layouts/published.csv")->required();
+  published->add_option("--worst", options.worst, "list the N worst rows")->type_name("N");
+  published->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
+  published->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
+  published->footer("Examples:\n  roofcast-accuracy layouts layouts/published.csv --worst 10\n");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -39,7 +45,7 @@ int run(int argc, char** argv) {
     return fail(error("usage", parse_error.what(), {}, "see `roofcast-accuracy --help`"), format == "json");
   }
   const bool json = format == "json";
-  const Result<Accuracy> a = accuracy(files, options);
+  const Result<Accuracy> a = *published ? layout_accuracy(files, options) : accuracy(files, options);
   if (!a) return fail(a.error(), json);
   const bool color = output.empty() && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
   const std::string text = json ? to_json("roofcast/accuracy/1", *a) : accuracy_text(*a, color, format == "md");
