@@ -122,7 +122,7 @@ private:
     const NodeId id = m_.main().nodes[position];
     const Node& node = m_[id];
     const auto inputs = m_.inputs(node);
-    for (const BackwardProblem& b : backward_problems(site.gradient, site.local, site.needs)) {
+    for (const BackwardProblem& b : Sharding::backward(site, site.local)) {
       std::string of = ".gradient";
       if (b.input >= 0 && static_cast<size_t>(b.input) < inputs.size() && inputs[static_cast<size_t>(b.input)].valid())
         of += sharding_.is_weight(inputs[static_cast<size_t>(b.input)]) ? "_weight" : "_input";

@@ -95,4 +95,36 @@ private:
 
 std::vector<Repeat> repeated_blocks(const Module& module) { return Finder(module).run(); }
 
+Fold fold_blocks(const Module& m, uint32_t keep) {
+  Fold fold;
+  fold.repeats = repeated_blocks(m);
+  const auto& nodes = m.main().nodes;
+  fold.site_of.resize(nodes.size());
+  fold.canonical.resize(m.values.size());
+  for (uint32_t i = 0; i < fold.canonical.size(); ++i) fold.canonical[i] = i;
+  auto repeat = fold.repeats.begin();
+  for (uint32_t p = 0; p < nodes.size(); ++p) {
+    while (repeat != fold.repeats.end() && p >= repeat->end()) ++repeat;
+    int64_t times = 1;
+    if (repeat != fold.repeats.end() && p >= repeat->first && repeat->count > keep + 1) {
+      const uint32_t block = (p - repeat->first) / repeat->period;
+      if (block + 1 == keep) times = repeat->count - keep;
+      if (block >= keep && block + 1 < repeat->count) {
+        const uint32_t like = repeat->first + (keep - 1) * repeat->period + (p - repeat->first) % repeat->period;
+        fold.site_of[p] = fold.site_of[like];
+        const auto own = m.outputs(m[nodes[p]]), other = m.outputs(m[nodes[like]]);
+        for (size_t j = 0; j < own.size(); ++j)
+          if (own[j].valid() && other[j].valid()) fold.canonical[own[j].index] = other[j].index;
+        const auto in = m.inputs(m[nodes[p]]), like_in = m.inputs(m[nodes[like]]);
+        for (size_t i = 0; i < in.size(); ++i)
+          if (in[i].valid() && !m[in[i]].producer.valid()) fold.canonical[in[i].index] = fold.canonical[like_in[i].index];
+        continue;
+      }
+    }
+    fold.site_of[p] = static_cast<uint32_t>(fold.sites.size());
+    fold.sites.push_back({p, times});
+  }
+  return fold;
+}
+
 }  // namespace roofcast

@@ -18,4 +18,18 @@ struct Repeat {
 // input is the same value, or a weight, or made by nodes that stand one period apart.
 std::vector<Repeat> repeated_blocks(const Module& module);
 
+// The main region with its repeats folded: of a block that repeats, the first `keep` instances and the
+// last one stand for all.
+struct Fold {
+  std::vector<Repeat> repeats;
+  struct Site {
+    uint32_t position = 0;               // among the main region's nodes
+    int64_t times = 1;                   // nodes that it stands for
+  };
+  std::vector<Site> sites;               // in order
+  std::vector<uint32_t> site_of;         // by position
+  std::vector<uint32_t> canonical;       // by value: the one that stands for it
+};
+Fold fold_blocks(const Module& module, uint32_t keep);
+
 }  // namespace roofcast

@@ -97,7 +97,7 @@ private:
       const double trips = costing_.trips(m_[site.node].region);
       account(piece, local, trips, true, core_[index]);
       if (training_)
-        for (const BackwardProblem& b : backward_problems(site.gradient, local, site.needs)) account(piece, b.problem, trips, false, false);
+        for (const BackwardProblem& b : Sharding::backward(site, local)) account(piece, b.problem, trips, false, false);
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId v = inputs[i];

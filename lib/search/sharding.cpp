@@ -26,36 +26,13 @@ Sharding::Sharding(Costing& costing, const ShardingOptions& options)
   if (options.fused_chains) fuse_chains();
 }
 
-// Chooses the nodes that stand for all: of a block that repeats, its first, second and last instance.
+// Of a block that repeats, its first, second and last instance.
 void Sharding::fold() {
-  repeats_ = repeated_blocks(m_);
-  const auto& nodes = m_.main().nodes;
-  const auto count = static_cast<uint32_t>(nodes.size());
-  site_of_.resize(count);
-  canonical_.resize(m_.values.size());
-  for (uint32_t i = 0; i < canonical_.size(); ++i) canonical_[i] = i;
-  auto repeat = repeats_.begin();
-  for (uint32_t p = 0; p < count; ++p) {
-    while (repeat != repeats_.end() && p >= repeat->end()) ++repeat;
-    int64_t times = 1;
-    if (repeat != repeats_.end() && p >= repeat->first && repeat->count > 3) {
-      const uint32_t block = (p - repeat->first) / repeat->period;
-      if (block == 1) times = repeat->count - 2;
-      if (block > 1 && block + 1 < repeat->count) {
-        const uint32_t like = repeat->first + repeat->period + (p - repeat->first) % repeat->period;
-        site_of_[p] = site_of_[like];
-        const auto own = m_.outputs(m_[nodes[p]]), other = m_.outputs(m_[nodes[like]]);
-        for (size_t j = 0; j < own.size(); ++j)
-          if (own[j].valid() && other[j].valid()) canonical_[own[j].index] = other[j].index;
-        const auto in = m_.inputs(m_[nodes[p]]), like_in = m_.inputs(m_[nodes[like]]);
-        for (size_t i = 0; i < in.size(); ++i)
-          if (in[i].valid() && !m_[in[i]].producer.valid()) canonical_[in[i].index] = canonical_[like_in[i].index];
-        continue;
-      }
-    }
-    site_of_[p] = static_cast<uint32_t>(sites_.size());
+  Fold fold = fold_blocks(m_, 2);
+  repeats_ = std::move(fold.repeats), site_of_ = std::move(fold.site_of), canonical_ = std::move(fold.canonical);
+  for (const Fold::Site& at : fold.sites) {
     Site& s = sites_.emplace_back();
-    s.node = nodes[p], s.position = p, s.times = times;
+    s.node = m_.main().nodes[at.position], s.position = at.position, s.times = at.times;
   }
 }
 
@@ -107,7 +84,7 @@ void Sharding::describe_sites() {
           largest_weight_ = std::max(largest_weight_, bytes_[c]);
       }
       if (stateful_[c]) carries = true;
-      if (differentiable[c] && floating(v)) {
+      if (differentiable[c] && floating(v) && (inside || s.work->access.empty())) {
         learns = true;
         if (i < 16) s.needs |= 1u << i;
       }
@@ -159,6 +136,7 @@ void Sharding::fuse_chains() {
       const bool fits = p.work->kind == Kind::pointwise || (s.work->kind == Kind::pointwise && (p.work->kind == Kind::contraction || p.work->kind == Kind::softmax));
       if (!p.has_work || !fits || p.times != s.times) continue;
       s.local.bytes_read -= s.local.operands[i].bytes, s.local.operands[i].bytes = 0;
+      if (p.work->kind != Kind::contraction && i < 16) s.passed_on |= 1u << i, p.taken_over = true;
       if (kept_ways_[root_[v]]) continue;
       for (OperandSize& o : p.local.operands)
         if (o.is_output) {
@@ -167,6 +145,29 @@ void Sharding::fuse_chains() {
         }
     }
   }
+}
+
+std::vector<BackwardProblem> Sharding::backward(const Site& site, const Problem& local) {
+  // Gradients are as large as what they are of, also where forward never writes it.
+  std::vector<BackwardProblem> all = backward_problems(site.gradient, local, site.needs);
+  if (!site.passed_on && !site.taken_over) return all;
+  for (BackwardProblem& b : all) {
+    auto drop = [&](OperandSize& o) {
+      (o.is_output ? b.problem.bytes_written : b.problem.bytes_read) -= o.bytes;
+      o.bytes = 0;
+    };
+    if (site.taken_over && !b.problem.operands.empty()) drop(b.problem.operands[0]);
+    if (b.input >= 0) continue;
+    // One kernel writes the gradients of all inputs that want one, in order.
+    uint32_t input = 0;
+    for (OperandSize& o : b.problem.operands) {
+      if (!o.is_output) continue;
+      while (input < 16 && !(site.needs >> input & 1)) ++input;
+      if (site.passed_on >> input & 1) drop(o);
+      ++input;
+    }
+  }
+  return all;
 }
 
 // Weights, and what is made of them alone when the model is compiled (a transposed one, say).
@@ -420,7 +421,7 @@ private:
         const Problem local = split(s.local, c.splits);
         o.seconds = s_.seconds(local);
         if (s_.training_)
-          for (const BackwardProblem& b : backward_problems(s.gradient, local, s.needs)) o.seconds += s_.seconds(b.problem);
+          for (const BackwardProblem& b : Sharding::backward(s, local)) o.seconds += s_.seconds(b.problem);
       }
       // Of equal choices, the one that leaves less on each rank.
       for (size_t j = 0; j < outputs; ++j)

@@ -70,6 +70,8 @@ public:
     uint32_t needs = 0;                      // inputs whose gradient is wanted
     uint32_t kept = 0;                       // operands that backward reads
     Gradient gradient = Gradient::none;
+    uint32_t passed_on = 0;                  // inputs whose gradient stays in a fused kernel
+    bool taken_over = false;                 // the output's gradient comes from one
     bool has_work = false, of_shapes = false, is_product = false, by_columns = false;
     std::vector<std::vector<Choice::Split>> splits;  // by axis
     std::vector<std::vector<Placement>> outputs;     // by axis
@@ -93,6 +95,8 @@ public:
   bool trained(ValueId weight) const { return trained_[canonical(weight)]; }
   Placement placement(ValueId v, size_t axis) const;
   bool is_weight(ValueId v) const;
+  // Backward's problems of a site, `local` being its forward one.
+  static std::vector<BackwardProblem> backward(const Site& site, const Problem& local);
   // Predicted time of a problem, each once.
   double seconds(const Problem& problem);
 

@@ -217,9 +217,9 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
       double flying = std::min(m, static_cast<double>(l.pp) - static_cast<double>(k));
       if (l.schedule == "gpipe") flying = m;
       else if (v > 1) flying = std::min(m, (static_cast<double>(l.pp) - static_cast<double>(k)) + (static_cast<double>(l.pp) - 1) / v);
-      own.activations = s.kept * flying + s.working;
+      own.activations = s.kept * flying;
       if (k == 0) out.first_activations = own.activations;
-      own.workspace = s.largest * 2 + (l.zero >= 3 && s.pieces ? 2 * (s.weight_bytes + s.expert_weight_bytes) / static_cast<double>(s.pieces) : 0);
+      own.workspace = s.working + s.largest * 2 + (l.zero >= 3 && s.pieces ? 2 * (s.weight_bytes + s.expert_weight_bytes) / static_cast<double>(s.pieces) : 0);
       own.worst_stage = static_cast<int64_t>(k);
       if (own.total() > worst && p >= 0) worst = own.total(), mem = own;
     }
