@@ -1,47 +1,17 @@
 #include "roofcast/accuracy.h"
 
+#include "api/row_prediction.h"
 #include "hw/hardware.h"
-#include "hw/kernel_constants.h"
 #include "measure/statistics.h"
-#include "measure/tables.h"
 #include "support/diagnostic.h"
-#include "time/collectives.h"
-#include "time/time.h"
 
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <memory>
-#include <set>
 #include <tuple>
 
 namespace roofcast {
 namespace {
-
-// A device with what predictions of many rows share.
-struct Device {
-  explicit Device(Hardware h) : hardware(std::move(h)), constants(kernel_constants(hardware)) {}
-  Device(const Device&) = delete;
-
-  Hardware hardware;
-  KernelConstants constants;
-  Predictor predictors[2] = {{hardware, TimeModel::ideal}, {hardware, TimeModel::kernel}};
-};
-
-// Predicted seconds of a row; absent: the hardware lacks something.
-std::optional<double> predict_row(const MeasuredRow& row, const Device& device, TimeModel model, Explanation* explanation = nullptr) {
-  if (row.problems.empty()) return collective_time(row.collective, device.hardware, model, explanation).seconds;
-  double seconds = 0;
-  for (const Problem& p : row.problems) {
-    const Time time = device.predictors[static_cast<int>(model)](p, explanation);
-    if (!time.predicted) return std::nullopt;
-    seconds += *time.predicted;
-  }
-  if (model == TimeModel::ideal) return seconds;
-  const KernelConstants& c = device.constants;
-  if (row.timing == Timing::host) return seconds + c.host_overhead;
-  return row.timing == Timing::eager ? std::max(seconds, c.eager_overhead) : seconds;
-}
 
 // Families that a row counts in; some bars hold for the large ones alone.
 std::vector<std::string> families_of(const MeasuredRow& row, const Hardware& hardware) {
@@ -82,13 +52,13 @@ class Study {
 public:
   Study(const MeasuredTables& tables, const AccuracyOptions& options) : t_(tables), options_(options) {}
 
-  Result<Accuracy> run() {
+  Accuracy run() {
     for (const SkippedRows& s : t_.skipped) a_.unpredicted.push_back({s.reason, s.rows});
     for (const MeasuredRow& row : t_.rows) {
       if (row.fitted && !options_.all_rows) continue;
-      const Device* device = find(row.gpu);
+      const RowDevice* device = devices_.find(row);
       if (!device) unpredicted("no spec of " + std::string(row.gpu));
-      else if (Status status = add(row, *device); !status) return std::move(status.error());
+      else add(row, *device);
     }
     finish();
     return std::move(a_);
@@ -107,30 +77,19 @@ private:
     a_.unpredicted.push_back({reason, 1});
   }
 
-  const Device* find(std::string_view gpu) {
-    const auto [at, is_new] = devices_.try_emplace(gpu);
-    if (is_new)
-      if (Result<Hardware> loaded = load_hardware(std::string(gpu))) at->second = std::make_unique<Device>(std::move(*loaded));
-    return at->second.get();
-  }
-
-  Status add(const MeasuredRow& row, const Device& device) {
-    double predicted[2];
-    for (TimeModel model : {TimeModel::ideal, TimeModel::kernel}) {
-      const auto seconds = predict_row(row, device, model);
-      if (!seconds) {
-        unpredicted(std::string(row.gpu) + " has no figure for " + std::string(row.family) + " in " + std::string(row.dtype));
-        return Ok{};
-      }
-      predicted[static_cast<int>(model)] = *seconds;
+  void add(const MeasuredRow& row, const RowDevice& device) {
+    const auto ideal = ideal_row_time(row, device), kernel = kernel_row_time(row, device, device.kernel);
+    if (!ideal || !kernel) {
+      unpredicted(std::string(row.gpu) + " has no figure for " + std::string(row.family) + " in " + std::string(row.dtype));
+      return;
     }
+    const double predicted[] = {*ideal, *kernel};
     for (const std::string& family : families_of(row, device.hardware)) {
       Entry& e = groups_[{family, std::string(row.gpu), std::string(row.source)}];
       e.bound = row.bound;
       for (int i = 0; i < 2; ++i) e.samples[i].push_back({row.seconds, predicted[i]});
     }
     if (options_.worst && row.bound) ranked_.push_back({std::abs(std::log(predicted[1] / row.seconds)), &row});
-    return Ok{};
   }
 
   void finish() {
@@ -148,7 +107,8 @@ private:
       const MeasuredRow& row = *ranked_[i].second;
       WorstRow w{t_.paths[row.file], std::string(row.gpu), std::string(row.family), std::string(row.text), row.line, row.seconds};
       Explanation explanation;
-      w.predicted = predict_row(row, *find(row.gpu), TimeModel::kernel, &explanation).value_or(0);
+      const RowDevice& device = *devices_.find(row);
+      w.predicted = kernel_row_time(row, device, device.kernel, &explanation).value_or(0);
       w.error = w.predicted / w.measured - 1;
       for (Term& t : explanation) w.terms.push_back({std::move(t.name), t.seconds, std::move(t.why)});
       a_.worst.push_back(std::move(w));
@@ -158,7 +118,7 @@ private:
   const MeasuredTables& t_;
   const AccuracyOptions& options_;
   Accuracy a_;
-  std::map<std::string_view, std::unique_ptr<Device>> devices_;
+  RowDevices devices_;
   std::map<Key, Entry> groups_;
   std::vector<std::pair<double, const MeasuredRow*>> ranked_;
 };

@@ -1,30 +1,94 @@
 #include "hw/kernel_constants.h"
 
+#include <cstddef>
+
 namespace roofcast {
 namespace {
 
-using K = KernelConstants;
 using Use = ConstantUse;
 
-constexpr KernelConstant table[] = {
-    {"launch_overhead", "s", "least time from one kernel's start to the next one's", &K::launch_overhead, 5e-8, 5e-5},
-    {"eager_overhead", "s", "least time of one call of an eager framework between two events", &K::eager_overhead, 1e-6, 2e-4},
-    {"host_overhead", "s", "what a host's clock around one call and its synchronisation adds", &K::host_overhead, 1e-6, 2e-4},
+#define AT(member) offsetof(KernelConstants, member)
+// The same constants for each sort of kernel that multiplies matrices.
+#define GEMM(prefix, set)                                                                                                       \
+  {prefix "_call", "s", "of one call beside the launch: dispatch and the memory pipeline's ramp", AT(set.call), 1e-7, 8e-5, 2e-6, Use::set}, \
+      {prefix "_tile", "s", "fill and drain of one tile", AT(set.tile), 1e-8, 2e-5, 1e-6, Use::set},                                    \
+      {prefix "_efficiency", "share", "of the peak, in tiles without end", AT(set.efficiency), 0.1, 1.1, 0.85, Use::set},              \
+      {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 50, Use::set},                                \
+      {prefix "_dram_core_rate", "B/clock", "from main memory into one core", AT(set.dram_core_rate), 4, 256, 40, Use::set},         \
+      {prefix "_dram_efficiency", "share", "of the memory bandwidth", AT(set.dram_efficiency), 0.3, 1, 0.85, Use::set},                \
+      {prefix "_split", "s", "splitting k and adding up", AT(set.split), 1e-7, 2e-5, 1.5e-6, Use::set},                                  \
+      {prefix "_depth_fill", "elements", "of k that filling the pipeline costs", AT(set.depth_fill), 1, 500, 50, Use::set},          \
+      {prefix "_throttle", "", "fall of the clock per share of use above throttle_from", AT(set.throttle), 1e-3, 2, 0.1, Use::set},   \
+      {prefix "_throttle_from", "share", "use of the peak from which the clock falls", AT(set.throttle_from), 0.1, 1, 0.5, Use::set}, \
+      {prefix "_swizzle", "elements", "of a side that tiles running together cover", AT(set.swizzle), 64, 1e5, 500, Use::set},        \
+      {prefix "_preference", "", "exponent by which large tiles are preferred", AT(set.preference), 1e-3, 1, 0.02, Use::set},          \
+      {prefix "_epilogue", "share", "of writing a tile that nothing hides", AT(set.epilogue), 1e-3, 20, 0.3, Use::set},               \
+      {prefix "_misaligned", "share", "that rows of no multiple of 16 bytes cost more", AT(set.misaligned), 1e-3, 1, 0.05, Use::set},  \
+      {prefix "_wide", "columns", "beyond 4096 that double a tile's time", AT(set.wide), 3e3, 1e7, 2e5, Use::set}
 
-    {"contraction_efficiency", "share", "of the matrix peak that products reach", &K::contraction_efficiency, 0.05, 1, Use::cpu},
-    {"convolution_efficiency", "share", "of the matrix peak that dense convolutions reach", &K::convolution_efficiency, 0.05, 1, Use::cpu},
-    {"depthwise_efficiency", "share", "of the matrix peak that depthwise convolutions with many taps reach", &K::depthwise_efficiency, 0.01, 1, Use::cpu},
-    {"depthwise_fill", "taps", "a depthwise convolution of so many taps reaches half of that", &K::depthwise_fill, 0.1, 100, Use::cpu},
-    {"pooling_efficiency", "share", "of the vector peak that pooling reaches", &K::pooling_efficiency, 1e-4, 1, Use::cpu},
-    {"pointwise_efficiency", "share", "of the vector peak that pointwise ops reach", &K::pointwise_efficiency, 1e-4, 1, Use::cpu},
-    {"reduction_efficiency", "share", "of the vector peak that reductions reach", &K::reduction_efficiency, 1e-4, 1, Use::cpu},
-    {"softmax_efficiency", "share", "of the vector peak that softmax reaches", &K::softmax_efficiency, 1e-4, 1, Use::cpu},
-    {"normalization_efficiency", "share", "of the vector peak that normalizations reach", &K::normalization_efficiency, 1e-4, 1, Use::cpu},
-    {"movement_bandwidth", "B/s", "bytes that pass a core when elements change places", &K::movement_bandwidth, 1e8, 1e13, Use::cpu},
-    {"lookup_bandwidth", "B/s", "bytes that pass a core when rows are gathered", &K::lookup_bandwidth, 1e8, 1e13, Use::cpu},
-    {"vector_lanes", "channels", "channels that convolutions of a CPU take at once", &K::vector_lanes, 1, 32, Use::cpu},
-    {"memory_overlap", "share", "of the lesser of math and memory that hides behind the greater", &K::memory_overlap, 0.02, 1, Use::cpu},
+#define PREFILL(prefix, set) \
+  {prefix "_call", "s", "of one call beside the launch", AT(set.call), 1e-6, 8e-5, 1e-5, Use::set}, \
+  {prefix "_block", "s", "fill and drain of a block of queries", AT(set.block), 5e-8, 2e-5, 1.5e-6, Use::set}, \
+  {prefix "_efficiency", "share", "of the matrix peak", AT(set.efficiency), 0.05, 1.2, 0.6, Use::set}, \
+  {prefix "_head_fill", "elements", "of a head that filling the pipeline costs", AT(set.head_fill), 0.1, 200, 10, Use::set}, \
+  {prefix "_exponentials", "", "a clock and core", AT(set.exponentials), 1, 400, 16, Use::set}, \
+  {prefix "_extra_keys", "keys", "that a block of queries costs beside those it sees", AT(set.extra_keys), 0.1, 1000, 20, Use::set}, \
+  {prefix "_dram_efficiency", "share", "of the memory bandwidth", AT(set.dram_efficiency), 0.1, 1, 0.7, Use::set}, \
+  {prefix "_append", "", "of the time of appended keys and values at the memory bandwidth", AT(set.append), 0.01, 30, 2, Use::set}, \
+  {prefix "_throttle", "", "fall of the clock per share of use above 0.4", AT(set.throttle), 1e-3, 3, 0.1, Use::set}, \
+  {prefix "_pack", "blocks", "of 256 rows that queries of a group of heads are packed into", AT(set.pack), 0.01, 30, 1, Use::set}, \
+  {prefix "_tail", "share", "of the longest block that nothing fills", AT(set.tail), 1e-3, 2, 0.3, Use::set}, \
+  {prefix "_sequence", "s", "of a sequence on one core", AT(set.sequence), 1e-9, 5e-5, 1e-7, Use::set}
+#define DECODE(prefix, set) \
+  {prefix "_call", "s", "of one call beside the launch", AT(set.call), 1e-6, 8e-5, 8e-6, Use::set}, \
+  {prefix "_block", "s", "of one sequence and kv head on a core", AT(set.block), 5e-8, 2e-5, 1.5e-6, Use::set}, \
+  {prefix "_core_rate", "B/clock", "into one core", AT(set.core_rate), 1, 400, 16, Use::set}, \
+  {prefix "_most_splits", "parts", "that the keys of a sequence are split into", AT(set.most_splits), 1, 256, 24, Use::set}, \
+  {prefix "_combine", "s", "adding up the parts", AT(set.combine), 1e-8, 2e-5, 2e-6, Use::set}, \
+  {prefix "_dram_efficiency", "share", "of the memory bandwidth", AT(set.dram_efficiency), 0.2, 1.3, 0.8, Use::set}, \
+  {prefix "_pack", "heads", "of a group that share a block", AT(set.pack), 1, 256, 64, Use::set}, \
+  {prefix "_pack_windows", "", "below a half: heads are not packed under a window", AT(set.pack_windows), 0.3, 1, 0.6, Use::set}, \
+  {prefix "_resident", "blocks", "on a core at a time", AT(set.resident), 0.5, 4, 1.2, Use::set}, \
+  {prefix "_split_below", "share", "of the cores: with fewer blocks, keys are split", AT(set.split_below), 0.1, 1.5, 0.7, Use::set}, \
+  {prefix "_head", "s", "of a query head on one core", AT(set.head), 1e-10, 3e-6, 1e-8, Use::set}, \
+  {prefix "_step", "s", "of 64 keys on one core", AT(set.step), 1e-10, 2e-6, 1e-8, Use::set}
+
+constexpr KernelConstant table[] = {
+    {"launch_overhead", "s", "least time from one kernel's start to the next one's", AT(launch_overhead), 5e-8, 5e-5, 1.6e-06, Use::streaming},
+    {"eager_overhead", "s", "that an eager framework adds to one call between two events", AT(eager_overhead), 1e-6, 2e-4, 1.4e-05, Use::streaming},
+    {"host_overhead", "s", "that a host's clock around one call and its synchronisation adds", AT(host_overhead), 1e-6, 2e-4, 1.4e-05, Use::streaming},
+    {"l2_kept_from", "share", "of L2: a working set up to this stays", AT(l2_kept_from), 0.05, 1.5, 0.4, Use::gemm16},
+    {"l2_kept_to", "share", "of L2: nothing of a working set from here on stays", AT(l2_kept_to), 0.3, 4, 1.1, Use::gemm16},
+
+    GEMM("gemm16", gemm16),
+    GEMM("gemm8", gemm8),
+    GEMM("gemm_weights", gemm_weights),
+    GEMM("gemm32", gemm32),
+    GEMM("batched32", batched32),
+
+    PREFILL("prefill", prefill),
+    PREFILL("prefill8", prefill8),
+    DECODE("decode", decode),
+    DECODE("decode8", decode8),
+
+    {"contraction_efficiency", "share", "of the matrix peak that products reach", AT(contraction_efficiency), 0.05, 1, 0.22, Use::cpu},
+    {"convolution_efficiency", "share", "of the matrix peak that dense convolutions reach", AT(convolution_efficiency), 0.05, 1, 0.22, Use::cpu},
+    {"depthwise_efficiency", "share", "of the matrix peak that depthwise convolutions with many taps reach", AT(depthwise_efficiency), 0.01, 1, 0.1, Use::cpu},
+    {"depthwise_fill", "taps", "a depthwise convolution of so many taps reaches half of that", AT(depthwise_fill), 0.1, 100, 3.2, Use::cpu},
+    {"pooling_efficiency", "share", "of the vector peak that pooling reaches", AT(pooling_efficiency), 1e-4, 1, 0.01, Use::cpu},
+    {"pointwise_efficiency", "share", "of the vector peak that pointwise ops reach", AT(pointwise_efficiency), 1e-4, 1, 0.01, Use::cpu},
+    {"reduction_efficiency", "share", "of the vector peak that reductions reach", AT(reduction_efficiency), 1e-4, 1, 0.01, Use::cpu},
+    {"softmax_efficiency", "share", "of the vector peak that softmax reaches", AT(softmax_efficiency), 1e-4, 1, 0.01, Use::cpu},
+    {"normalization_efficiency", "share", "of the vector peak that normalizations reach", AT(normalization_efficiency), 1e-4, 1, 0.01, Use::cpu},
+    {"movement_bandwidth", "B/s", "bytes that pass a core when elements change places", AT(movement_bandwidth), 1e8, 1e13, 3.2e+10, Use::cpu},
+    {"lookup_bandwidth", "B/s", "bytes that pass a core when rows are gathered", AT(lookup_bandwidth), 1e8, 1e13, 3.2e+10, Use::cpu},
+    {"vector_lanes", "channels", "channels that convolutions of a CPU take at once", AT(vector_lanes), 1, 32, 5.7, Use::cpu},
+    {"memory_overlap", "share", "of the lesser of math and memory that hides behind the greater", AT(memory_overlap), 0.02, 1, 0.14, Use::cpu},
 };
+#undef GEMM
+#undef PREFILL
+#undef DECODE
+#undef AT
 
 }  // namespace
 
@@ -33,7 +97,7 @@ std::span<const KernelConstant> kernel_constant_table() { return table; }
 KernelConstants kernel_constants(const Hardware& hardware) {
   KernelConstants constants;
   for (const KernelConstant& c : table)
-    if (const auto at = hardware.kernel.find(std::string(c.name)); at != hardware.kernel.end()) constants.*c.member = at->second.value;
+    if (const auto at = hardware.kernel.find(std::string(c.name)); at != hardware.kernel.end()) c.of(constants) = at->second.value;
   return constants;
 }
 

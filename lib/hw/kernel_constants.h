@@ -1,8 +1,8 @@
 // What the kernel model may know of a device beside its figures: the [kernel] table of hardware files.
 //
 // One table names each constant, says what it means and where a fit may look for it; the struct holds
-// their values, so that models read members, not names. A file that lacks a constant leaves the value
-// here, which means "no such effect".
+// their values, so that models read members, not names. What a file lacks keeps the value here: "no such
+// effect", or what is usual.
 #pragma once
 
 #include "roofcast/hardware.h"
@@ -12,10 +12,68 @@
 
 namespace roofcast {
 
+// Of matrix products by one sort of kernel.
+struct GemmConstants {
+  double call = 0;                // s: of one call beside the launch: dispatch, ramp of the memory pipeline
+  double tile = 0;                // s: fill and drain of one tile
+  double efficiency = 1;          // of the peak, of tiles without end
+  double l2_rate = 1e9;           // bytes a clock and core from L2 into the core
+  double dram_core_rate = 1e9;    // bytes a clock and core from main memory, as one core's loads in flight allow
+  double dram_efficiency = 1;     // of the memory bandwidth
+  double split = 0;               // s: of splitting k and adding up
+  double depth_fill = 0;          // elements of k that the pipeline's fill costs beside
+  double throttle = 0;            // how much the clock falls per share of use above `throttle_from`
+  double throttle_from = 1;
+  double swizzle = 1e9;           // elements of a side that tiles running together cover, at least
+  double preference = 0;          // how libraries prefer large tiles: exponent of the area
+  double epilogue = 0;            // share of writing a tile that nothing hides
+  double misaligned = 0;          // what rows that are no multiple of 16 bytes cost more
+  double wide = 1e9;              // columns beyond 4096 that double a tile's time
+};
+
+// Of fused attention over many queries.
+struct PrefillConstants {
+  double call = 0;                // s: of one call beside the launch
+  double block = 0;               // s: fill and drain of a block of queries
+  double efficiency = 1;          // of the matrix peak
+  double head_fill = 0;           // elements of a head that the pipeline's fill costs beside
+  double exponentials = 1e9;      // a clock and core
+  double extra_keys = 0;          // that a block of queries costs beside those that it sees
+  double dram_efficiency = 1;     // of the memory bandwidth
+  double append = 0;              // of the time that appended keys and values take at the memory bandwidth
+  double throttle = 0;            // fall of the clock per share of use above 0.4
+  double pack = 0;                // blocks of 256 rows that the queries of a group of heads are packed into
+  double tail = 0;                // share of the longest block that nothing fills
+  double sequence = 0;            // s: of a sequence on one core
+};
+
+// Of fused attention of one query a sequence over cached keys.
+struct DecodeConstants {
+  double call = 0;                // s: of one call beside the launch
+  double block = 0;               // s: of one sequence and kv head on a core
+  double core_rate = 1e9;         // bytes a clock and core
+  double most_splits = 1;         // parts that the keys of a sequence are split into
+  double combine = 0;             // s: adding up the parts
+  double dram_efficiency = 1;     // of the memory bandwidth
+  double pack = 64;               // query heads of a group that share a block
+  double pack_windows = 1;        // below a half: heads are not packed under a window
+  double resident = 1;            // blocks on a core at a time
+  double split_below = 1;         // share of the cores: with fewer blocks, keys are split
+  double head = 0;                // s: of a query head on one core
+  double step = 0;                // s: of 64 keys on one core
+};
+
 struct KernelConstants {
   double launch_overhead = 0;
   double eager_overhead = 0;
   double host_overhead = 0;
+
+  double l2_kept_from = 0.5, l2_kept_to = 1;  // working set of L2's size that stays in it, and that does not at all
+
+  GemmConstants gemm16, gemm8, gemm_weights, gemm32, batched32;
+
+  PrefillConstants prefill, prefill8;  // prefill8, decode8: with a cache of 8 bits
+  DecodeConstants decode, decode8;
 
   // CPUs
   double contraction_efficiency = 1, convolution_efficiency = 1, depthwise_efficiency = 1, depthwise_fill = 0;
@@ -24,14 +82,19 @@ struct KernelConstants {
   double vector_lanes = 1, memory_overlap = 1;
 };
 
-// Which models read a constant.
-enum class ConstantUse : uint8_t { any, cpu, gemm, convolution, attention, streaming, collective };
+// What a constant is fitted with.
+enum class ConstantUse : uint8_t {
+  cpu, streaming, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, prefill, prefill8, decode, decode8, collective,
+};
 
 struct KernelConstant {
   std::string_view name, unit, meaning;
-  double KernelConstants::*member;
-  double low, high;                  // where a fit looks for it
-  ConstantUse use = ConstantUse::any;
+  size_t offset;                     // of a double in KernelConstants
+  double low, high, start;           // where a fit looks for it, and from where
+  ConstantUse use;
+
+  double& of(KernelConstants& all) const { return *reinterpret_cast<double*>(reinterpret_cast<char*>(&all) + offset); }
+  double of(const KernelConstants& all) const { return of(const_cast<KernelConstants&>(all)); }
 };
 std::span<const KernelConstant> kernel_constant_table();
 

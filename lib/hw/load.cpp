@@ -31,15 +31,16 @@ const fs::path& spec_folder() {
   return folder;
 }
 
-// Name → path of every shipped spec. Files under families/ hold shared constants and are no devices.
+// Name → path of every shipped spec. Files under families/ hold constants that a
+// generation shares and are no devices; those under stacks/ are devices under one software stack.
 const std::map<std::string, fs::path>& shipped() {
   static const std::map<std::string, fs::path> specs = [] {
     std::map<std::string, fs::path> found;
     std::error_code ignored;
-    for (const char* sub : {"", "clusters", "families"})
+    for (const std::string sub : {"", "clusters", "families", "stacks"})
       for (const auto& entry : fs::directory_iterator(spec_folder() / sub, ignored))
         if (entry.path().extension() == ".toml")
-          found[(*sub && std::string(sub) == "families" ? "families/" : "") + entry.path().stem().string()] = entry.path();
+          found[(sub == "families" || sub == "stacks" ? sub + "/" : "") + entry.path().stem().string()] = entry.path();
     return found;
   }();
   return specs;
@@ -255,7 +256,7 @@ private:
 // A path if it looks like one or is there, else the shipped spec of that name; empty: neither.
 fs::path find_spec(const std::string& name_or_file) {
   std::error_code ignored;
-  if (name_or_file.starts_with("families/") && shipped().contains(name_or_file)) return shipped().at(name_or_file);
+  if ((name_or_file.starts_with("families/") || name_or_file.starts_with("stacks/")) && shipped().contains(name_or_file)) return shipped().at(name_or_file);
   if (name_or_file.ends_with(".toml") || name_or_file.find('/') != std::string::npos || fs::is_regular_file(name_or_file, ignored))
     return name_or_file;
   const auto at = shipped().find(name_or_file);
@@ -304,7 +305,7 @@ std::vector<Diagnostic> check_hardware(const std::string& name_or_file) {
 std::vector<std::string> hardware_names() {
   std::vector<std::string> names;
   for (const auto& [name, path] : shipped())
-    if (!name.starts_with("families/")) names.push_back(name);
+    if (name.find('/') == name.npos) names.push_back(name);
   return names;
 }
 

@@ -165,6 +165,8 @@ void RowReader::read_product() {
     row_.problems.push_back(rows_problem({.rows = form.m, .cols = form.k, .flops_per_point = scalar_cost::quantize,
                                           .type = DType::bfloat16, .output = format->activation}));
   row_.problems.push_back(product_problem(form));
+  // Graphs replay that many copies of a layer; others repeat one.
+  row_.problems.back().cycle = row_.source != "aiconfigurator" ? 1 : row_.stack.starts_with("trtllm") ? 5 : 6;
   const bool fp32 = format->math == MathType::fp32;
   if (row_.op == "bmm") return keep("bmm");
   if (fp32) return row_.gpu == "p4" ? keep("linear_fp32_p4", false) : keep("linear_fp32");
@@ -192,7 +194,7 @@ void RowReader::read_attention() {
   if (!format || !cache) return skip("number format " + std::string(row_.dtype));
   const bool decode = row_.op == "attn_decode";
   AttentionForm form{.batch = size(0), .queries = size(1), .keys = size(2), .heads = size(3), .kv_heads = size(4),
-                     .head = size(5), .window = size(6), .causal = true};
+                     .head = size(5), .window = size(6), .causal = true, .appends = true};
   form.type = format->math == MathType::fp8 ? DType::float8e4m3fn : format->activation;
   form.cache = cache->weight, form.math = format->math;
   row_.problems.push_back(attention_problem(form));
@@ -285,6 +287,8 @@ Status RowReader::read(size_t file) {
     }
     row_.seconds = *time * 1e-6;
     row_.fitted = crc32(0, reinterpret_cast<const Bytef*>(joined.data()), static_cast<uInt>(joined.size())) % 2 == 0;
+    // Its layers are those of Sarathi.
+    if (row_.source == "vidur") row_.stack = "sarathi";
     row_.timing = timing();
     (this->*kind->read)();
   }

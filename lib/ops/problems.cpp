@@ -68,6 +68,8 @@ Problem attention_problem(const AttentionForm& f) {
   const double rows_read = f.window > 0 ? std::min(keys, window + queries - 1) : keys;
   const double kv = real(f.batch) * real(f.kv_heads) * rows_read * real(f.head), q = heads * queries * real(f.head);
   add_operand(p, f.type, q), add_operand(p, f.cache, kv), add_operand(p, f.cache, kv), add_operand(p, f.type, q, true);
+  const double fresh = real(f.batch) * real(f.kv_heads) * queries * real(f.head);
+  if (f.appends) add_operand(p, f.cache, fresh, true), add_operand(p, f.cache, fresh, true);
   return p;
 }
 

@@ -32,6 +32,7 @@ struct AttentionForm {
   int64_t batch = 1, queries = 1, keys = 1, heads = 1, kv_heads = 1, head = 64;
   int64_t window = 0;                          // keys that a query sees at most; 0: all
   bool causal = false;
+  bool appends = false;                        // the keys and values of the queries are written to the cache
   DType type = DType::bfloat16, cache = DType::bfloat16;
   MathType math = MathType::bf16;
 };

@@ -92,6 +92,7 @@ struct Problem {
   int axis = -1;
   int64_t ranks = 1;
   bool causal = false;               // attention: half of the square is masked
+  int32_t cycle = 0;                 // of repeated runs: copies of the weights that they cycle through; 0: not repeated
   double cached_bytes = 0;           // of those read and written: how many lie in the nearest cache that holds them
 
   bool has_work() const { return matrix_flops > 0 || vector_flops > 0 || bytes_read > 0 || bytes_written > 0 || transfer_bytes > 0; }

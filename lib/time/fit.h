@@ -11,10 +11,9 @@
 
 namespace roofcast {
 
-// Searches the named constants for the least `loss`, one at a time on an ever finer grid; few constants,
-// most of them of one kind of op only. `fresh`: from the middle of their ranges, else from where they are.
+// Searches the constants in `which` for the least `loss`, from where they are.
 void fit_constants(KernelConstants& constants, std::span<const KernelConstant* const> which,
-                   const std::function<double(const KernelConstants&)>& loss, bool fresh);
+                   const std::function<double(const KernelConstants&)>& loss, int generations);
 
 struct TimedProblem {
   Problem problem;

@@ -1,6 +1,7 @@
 // roofcast-accuracy: errors of the predictions against published measurements.
 #include "report/views.h"
 #include "roofcast/accuracy.h"
+#include "roofcast/fit.h"
 #include "support/diagnostic.h"
 
 #include <CLI/CLI.hpp>
@@ -37,6 +38,16 @@ int run(int argc, char** argv) {
   published->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
   published->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
   published->footer("Examples:\n  roofcast-accuracy layouts layouts/published.csv --worst 10\n");
+  FitOptions fit_options;
+  std::string folder;
+  CLI::App* fitting = app.add_subcommand("fit", "constants of the kernel model from measured times");
+  fitting->add_option("FILES", files, "tables: CSV files with source,gpu,…,time_us")->required();
+  fitting->add_option("--write", folder, "folder of hardware files whose [kernel] tables take the constants")->type_name("DIR")->required();
+  fitting->add_option("--gpu", fit_options.gpus, "devices; else all of the tables")->type_name("NAME");
+  fitting->add_option("--use", fit_options.uses, "sorts of kernel: streaming, gemm16, gemm8, …; else all")->type_name("NAME");
+  fitting->add_flag("--families", fit_options.families, "devices of a family together, for families/*.toml");
+  fitting->add_option("--generations", fit_options.generations, "of the search")->capture_default_str()->check(CLI::Range(0, 10000));
+  fitting->footer("Example:\n  roofcast-accuracy fit measured/*.csv --write hwspecs --gpu h100-sxm\n");
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {
@@ -45,6 +56,12 @@ int run(int argc, char** argv) {
     return fail(error("usage", parse_error.what(), {}, "see `roofcast-accuracy --help`"), format == "json");
   }
   const bool json = format == "json";
+  if (*fitting) {
+    const Result<FittedConstants> fitted = fit(files, fit_options);
+    if (!fitted) return fail(fitted.error(), json);
+    const Status status = write_constants(*fitted, folder);
+    return status ? 0 : fail(status.error(), json);
+  }
   const Result<Accuracy> a = *published ? layout_accuracy(files, options) : accuracy(files, options);
   if (!a) return fail(a.error(), json);
   const bool color = output.empty() && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");

@@ -12,6 +12,8 @@
 #include "hw/kernel_constants.h"
 #include "time/time.h"
 
+#include <algorithm>
+
 namespace roofcast {
 
 // What the model knows of a device, resolved once. Rates are 0 where the hardware lacks the figure.
@@ -23,12 +25,19 @@ struct KernelDevice {
   double matrix_peak[types] = {}, vector_peak[types] = {};  // FLOP/s by MathType, as matrix_rate and vector_rate give
   bool matrix_unit[types] = {};                             // whether there is a matrix unit for it
   double memory_rate = 0;                                   // bytes/s of the main memory
-  double l2_bytes = 0, cores = 1, clock = 1e9;
+  double l2_bytes = 1, cores = 1, clock = 1e9;
   bool known = false;                                       // the hardware has constants of this model
   KernelConstants c;
 
   double matrix(MathType t) const { return matrix_peak[static_cast<int>(t)]; }
   double vector(MathType t) const { return vector_peak[static_cast<int>(t)]; }
+  bool has_unit(MathType t) const { return matrix_unit[static_cast<int>(t)]; }
+
+  // Share of a working set of so many bytes that has left L2 before it is used again.
+  double left_l2(double bytes) const {
+    const double share = (bytes / l2_bytes - c.l2_kept_from) / std::max(1e-3, c.l2_kept_to - c.l2_kept_from);
+    return std::min(1.0, std::max(0.0, share));
+  }
 };
 
 // How long a kernel takes, and its parts, were each alone.
@@ -42,6 +51,7 @@ struct GemmShape {
   double batch = 1, m = 1, n = 1, k = 1;
   MathType math = MathType::bf16;
   double a_bits = 16, b_bits = 16, c_bits = 16;
+  int32_t cycle = 0;   // copies of B that repeated runs cycle through; 0: B comes from main memory
 };
 
 struct ConvShape {
@@ -58,6 +68,7 @@ struct AttentionShape {
   double batch = 1, kv_heads = 1, group = 1, queries = 1, keys = 1, head = 64, value_head = 64;
   double flops = 0;              // of both products, those under the mask left out
   double kv_bytes = 0;           // read of keys and values
+  double append_bytes = 0;       // written to their caches
   MathType math = MathType::bf16;
   double bits = 16, kv_bits = 16;
   bool causal = false;

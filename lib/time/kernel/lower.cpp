@@ -55,7 +55,7 @@ GemmShape gemm_shape(const Problem& p) {
     default: s.k *= size_of(f);  // of one operand alone: summed before or beside
     }
   }
-  s.math = p.math;
+  s.math = p.math, s.cycle = p.cycle;
   s.a_bits = bits_of(p, o.a), s.b_bits = bits_of(p, o.b);
   if (const OperandSize* c = first_output(p)) s.c_bits = std::max(1, bits(c->dtype));
   return s;
@@ -113,6 +113,7 @@ AttentionShape attention_shape(const Problem& p) {
   s.queries = std::max(1.0, s.queries), s.head = std::max(1.0, head);
   s.flops = p.matrix_flops;
   s.kv_bytes = p.bytes_read - (p.operands.empty() ? 0 : p.operands[0].bytes);
+  if (const OperandSize* o = first_output(p)) s.append_bytes = p.bytes_written - o->bytes;
   s.math = p.math, s.causal = p.causal;
   s.bits = bits_of(p, 1);
   // Keys and values are the largest of the other inputs.

@@ -1,0 +1,179 @@
+#include "roofcast/fit.h"
+
+#include "api/row_prediction.h"
+#include "support/diagnostic.h"
+#include "time/fit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace roofcast {
+namespace {
+
+// One fit after another: which rows decide over which constants. Later ones see the constants of
+// earlier ones.
+enum class Cache { any, full, eight_bits };  // of keys and values
+struct Stage {
+  std::string_view name;
+  ConstantUse use;
+  std::vector<std::string_view> families;
+  Cache cache = Cache::any;
+
+  bool takes(const MeasuredRow& row) const {
+    if (std::find(families.begin(), families.end(), row.family) == families.end()) return false;
+    return cache == Cache::any || (cache == Cache::eight_bits) == (attention_shape(row.problems[0]).kv_bits <= 8);
+  }
+};
+const std::vector<Stage>& stages() {
+  static const std::vector<Stage> all = {
+      {"streaming", ConstantUse::streaming, {"pointwise", "softmax_norm"}},
+      {"gemm16", ConstantUse::gemm16, {"gemm_bf16"}},
+      {"gemm8", ConstantUse::gemm8, {"gemm_fp8"}},
+      {"gemm_weights", ConstantUse::gemm_weights, {"gemm_int_weight"}},
+      {"gemm32", ConstantUse::gemm32, {"linear_fp32", "linear_fp32_p4"}},
+      {"batched32", ConstantUse::batched32, {"bmm"}},
+      {"convolution", ConstantUse::convolution, {"conv_fwd", "conv_bwd"}},
+      {"prefill", ConstantUse::prefill, {"attention_prefill"}, Cache::full},
+      {"prefill8", ConstantUse::prefill8, {"attention_prefill"}, Cache::eight_bits},
+      {"decode", ConstantUse::decode, {"attention_decode"}, Cache::full},
+      {"decode8", ConstantUse::decode8, {"attention_decode"}, Cache::eight_bits},
+  };
+  return all;
+}
+
+// Rows of one device that a stage fits on, thinned evenly.
+struct Sample {
+  const RowDevice* device = nullptr;
+  std::vector<const MeasuredRow*> rows;
+};
+
+constexpr size_t most_rows = 1200;
+
+std::vector<const MeasuredRow*> thinned(const std::vector<const MeasuredRow*>& rows, size_t most) {
+  if (rows.size() <= most) return rows;
+  std::vector<const MeasuredRow*> out;
+  for (size_t i = 0; i < most; ++i) out.push_back(rows[i * rows.size() / most]);
+  return out;
+}
+
+double loss(const std::vector<Sample>& samples, const KernelConstants& constants) {
+  double total = 0;
+  for (const Sample& s : samples) {
+    KernelDevice kernel = s.device->kernel;
+    kernel.c = constants, kernel.known = true;
+    double sum = 0;
+    for (const MeasuredRow* row : s.rows)
+      if (const auto predicted = kernel_row_time(*row, *s.device, kernel)) sum += std::abs(std::log(*predicted / row->seconds));
+    total += sum / static_cast<double>(s.rows.size());
+  }
+  return total / static_cast<double>(samples.size());
+}
+
+class Fitter {
+public:
+  Fitter(const MeasuredTables& tables, const FitOptions& options) : t_(tables), options_(options) {}
+
+  Result<FittedConstants> run() {
+    std::map<std::string, std::vector<const RowDevice*>> groups;  // file → devices
+    const RowDevice* left_out = options_.leave_out.empty() ? nullptr : devices_.load(options_.leave_out);
+    if (!options_.leave_out.empty() && !left_out) return error("hw-unknown", "no hardware called \"" + options_.leave_out + "\"", {}, "`roofcast hw` lists all");
+    std::set<std::string> seen;
+    for (const MeasuredRow& row : t_.rows) {
+      const RowDevice* device = row.fitted ? devices_.find(row) : nullptr;
+      if (!device || !seen.insert(device->hardware.name).second) continue;
+      const std::string& family = device->hardware.family;
+      if (device == left_out || (left_out && options_.leave_out_family && family == left_out->hardware.family)) continue;
+      if (!options_.gpus.empty() && std::find(options_.gpus.begin(), options_.gpus.end(), row.gpu) == options_.gpus.end()) continue;
+      if (options_.families) groups["families/" + family].push_back(device), groups["families/gpu"].push_back(device);
+      else groups[device->spec].push_back(device);
+    }
+    for (const auto& [file, devices] : groups)
+      for (const Stage& stage : stages()) fit_stage(file, devices, stage);
+    return std::move(fitted_);
+  }
+
+private:
+  bool wanted(const Stage& stage) const {
+    return options_.uses.empty() || std::find(options_.uses.begin(), options_.uses.end(), stage.name) != options_.uses.end();
+  }
+
+  void fit_stage(const std::string& file, const std::vector<const RowDevice*>& devices, const Stage& stage) {
+    if (!wanted(stage)) return;
+    std::vector<const KernelConstant*> which;
+    for (const KernelConstant& c : kernel_constant_table())
+      if (c.use == stage.use) which.push_back(&c);
+    std::vector<Sample> samples;
+    size_t rows = 0;
+    std::set<std::string_view> sources;
+    for (const RowDevice* device : devices) {
+      Sample s{device, {}};
+      for (const MeasuredRow& row : t_.rows)
+        if (row.fitted && devices_.find(row) == device && stage.takes(row))
+          s.rows.push_back(&row), sources.insert(row.source);
+      s.rows = thinned(s.rows, most_rows / devices.size() + 100);
+      rows += s.rows.size();
+      if (s.rows.size() >= 5) samples.push_back(std::move(s));
+    }
+    if (which.empty() || samples.empty()) return;
+    KernelConstants constants = devices.size() == 1 ? devices[0]->kernel.c : KernelConstants();
+    for (const auto& [name, figure] : fitted_[file])
+      for (const KernelConstant& c : kernel_constant_table())
+        if (c.name == name) c.of(constants) = figure.value;
+    for (const KernelConstant* c : which) c->of(constants) = c->start;
+    fit_constants(constants, which, [&](const KernelConstants& tried) { return loss(samples, tried); }, options_.generations);
+    std::string on;
+    for (std::string_view source : sources) on += (on.empty() ? "" : ", ") + std::string(source);
+    on += fmt::format(": {} rows of {}", rows, stage.families[0]);
+    if (devices.size() > 1) on += fmt::format(" on {} devices", samples.size());
+    for (const KernelConstant* c : which) fitted_[file][std::string(c->name)] = {c->of(constants), std::nullopt, on};
+  }
+
+  const MeasuredTables& t_;
+  const FitOptions& options_;
+  RowDevices devices_;
+  FittedConstants fitted_;
+};
+
+}  // namespace
+
+Result<FittedConstants> fit(const std::vector<std::string>& files, const FitOptions& options) {
+  const Result<MeasuredTables> tables = read_measured_tables(files);
+  if (!tables) return tables.error();
+  return Fitter(*tables, options).run();
+}
+
+Status write_constants(const FittedConstants& fitted, const std::string& folder) {
+  for (const auto& [name, constants] : fitted) {
+    const std::filesystem::path path = std::filesystem::path(folder) / (name + ".toml");
+    std::ifstream in(path);
+    if (!in) return error("file-missing", "cannot be read", {.file = path.string()}, "check the folder");
+    std::string text, own, line;
+    bool kernel = false;
+    std::map<std::string, std::string> lines;  // of the [kernel] table, by name
+    while (std::getline(in, line)) {
+      if (line.starts_with("[")) kernel = line == "[kernel]";
+      if (!kernel) text += line + "\n";
+      else if (const size_t at = line.find(" ="); at != line.npos) lines[line.substr(0, at)] = line;
+    }
+    in.close();
+    while (text.ends_with("\n\n")) text.pop_back();
+    for (const auto& [constant, figure] : constants)
+      lines[constant] = fmt::format("{} = {{ value = {:.4g}, fitted_on = \"{}\" }}", constant, figure.value, figure.fitted_on.value_or(""));
+    text += "\n[kernel]\n";
+    for (const KernelConstant& c : kernel_constant_table())
+      if (const auto at = lines.find(std::string(c.name)); at != lines.end()) text += at->second + "\n";
+    std::ofstream out(path, std::ios::binary);
+    out << text;
+    out.close();
+    if (!out) return error("file-missing", "cannot be written", {.file = path.string()}, "check the folder and its rights");
+  }
+  return Ok{};
+}
+
+}  // namespace roofcast
