@@ -1,0 +1,104 @@
+// Fusion by theory: which sets of ops can run as one kernel, and the set of sets that is quickest.
+//
+// A set can run as one kernel if
+//   it is convex           no path leaves it and comes back
+//   its tiles agree        ops without a reduction work on the same grid; reductions on the same lines,
+//                          which fit a tile or have an online form (softmax, mean and variance); one
+//                          product takes pointwise prologues and epilogues; two products fuse through
+//                          lines of scores that are never whole (attention); products that read the
+//                          same operand run as one (Q, K and V)
+// Its traffic is what comes in (times reloads) and what others read. S. Williams et al., CACM 52(4),
+// 2009; online softmax: M. Milakov, N. Gimelshein, arXiv 1805.02867; T. Dao et al., NeurIPS 2022.
+#pragma once
+
+#include "search/blocks.h"
+#include "time/costing.h"
+
+#include <string>
+#include <vector>
+
+namespace roofcast {
+
+// The ops of a module as fusion sees them: only those that do work; views have no node of their own.
+struct FusionGraph {
+  struct Edge {
+    uint32_t node = 0;          // at the other end
+    uint32_t value = 0;         // root of the views between them
+  };
+  struct Op {
+    NodeId node;
+    uint32_t position = 0;      // in the main region
+    int64_t times = 1;          // nodes that it stands for
+    Kind kind = Kind::opaque;
+    const Work* work = nullptr;
+    Problem problem;
+    double seconds = 0;
+    Bound bound = Bound::none;
+    double elements = 0;        // of the first output
+    double lines = 0, length = 0;   // of a reduction: how many, how long; 0: none
+    double k = 0, n = 0, m = 0;     // of a product: summed size; what weights alone give; the rest
+    double head = 0;                // of a product of activations: its output's last dim
+    bool weighted = false;          // a product with a weight
+    bool alone = false;             // cannot be fused at all
+    std::vector<uint32_t> inputs;   // values (roots)
+    std::vector<double> input_bytes;
+    std::vector<uint32_t> outputs;
+    std::vector<double> output_bytes;
+  };
+  std::vector<Op> ops;                          // in order
+  std::vector<std::vector<Edge>> consumers, producers;  // by op
+  std::vector<uint32_t> maker;                  // by value: op; UINT32_MAX: none
+  std::vector<uint32_t> uses;                   // by value: ops that read it, graph outputs counted
+  std::vector<bool> is_output;                  // by value
+};
+FusionGraph fusion_graph(Costing& costing, const Fold& fold);
+
+// A set of ops as one kernel.
+struct FusedKernel {
+  bool valid = false;
+  std::string_view limit;       // why it is not: "reduction order", "tile too large", …
+  double seconds = 0;
+  Bound bound = Bound::none;
+  double bytes = 0;             // traffic
+  double on_chip = 0;           // bytes of a tile
+  Problem problem;
+};
+
+class FusionPlanner {
+public:
+  FusionPlanner(const FusionGraph& graph, const Hardware& hardware, TimeModel model);
+
+  // Members in ascending order.
+  FusedKernel kernel(const std::vector<uint32_t>& members) const;
+  bool convex(const std::vector<uint32_t>& members) const;
+
+  // Groups of two ops or more; every other op runs alone. Small graphs exactly, large ones by merging
+  // the pair of neighbours that saves most, beginning with whole attentions.
+  std::vector<std::vector<uint32_t>> plan() const;
+
+  // Why a group does not take in more of its neighbours.
+  std::string limits_of(const std::vector<uint32_t>& members) const;
+
+private:
+  std::vector<std::vector<uint32_t>> exact(const std::vector<uint32_t>& component) const;
+  std::vector<std::vector<uint32_t>> greedy(const std::vector<uint32_t>& component) const;
+  std::vector<uint32_t> attention_of(uint32_t second) const;
+
+  const FusionGraph& g_;
+  const Hardware& hardware_;
+  Predictor predictor_;
+  double scratch_ = 0;          // bytes of a core's own memory
+};
+
+// All-gather with a product, or a product with a reduce-scatter, in n steps: while one part computes,
+// the next is on its way. Seconds of both apart; latency of a step.
+double decomposed_overlap(double compute, double communication, int64_t parts, double latency);
+
+// The known name of a group; empty: none.
+struct FusionLabel {
+  std::string_view name;
+  std::vector<std::pair<std::string_view, std::string_view>> implemented_by;  // runtime, source
+};
+FusionLabel label_of(const FusionGraph& graph, const std::vector<uint32_t>& members, const Module& module);
+
+}  // namespace roofcast

@@ -1,0 +1,109 @@
+// From a costed module to the graph that fusion works on.
+#include "ops/op_info.h"
+#include "search/fusion.h"
+
+#include <algorithm>
+
+namespace roofcast {
+namespace {
+
+bool is_product(Kind k) { return k == Kind::contraction || k == Kind::convolution; }
+bool is_reducing(Kind k) { return k == Kind::reduction || k == Kind::softmax || k == Kind::normalization; }
+
+// Kinds that tiles can pass through.
+bool fusable(Kind k) {
+  return is_product(k) || is_reducing(k) || k == Kind::pointwise || k == Kind::movement || k == Kind::lookup;
+}
+
+}  // namespace
+
+FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
+  const Module& m = costing.module();
+  FusionGraph g;
+  g.maker.assign(m.values.size(), UINT32_MAX), g.uses.resize(m.values.size()), g.is_output.resize(m.values.size());
+  std::vector<uint32_t> root(m.values.size());
+  for (uint32_t v = 0; v < root.size(); ++v) root[v] = fold.canonical[v];
+  auto root_of = [&](ValueId v) { return root[fold.canonical[v.index]]; };
+  for (const Fold::Site& site : fold.sites) {
+    const NodeId id = m.main().nodes[site.position];
+    const Node& node = m[id];
+    const auto inputs = m.inputs(node), outputs = m.outputs(node);
+    const Costing::Cost cost = costing.cost(id);
+    if (cost.group < 0 && cost.uncounted.empty()) {
+      // A view: another name for its input. What is known at compile time has no maker.
+      if (cost.work == nullptr || cost.work->kind == Kind::view)
+        if (!costing.free(id) || (m.instances[node.instance.index].op && m.instances[node.instance.index].op->kind == Kind::view))
+          if (!inputs.empty() && inputs[0].valid() && !outputs.empty() && outputs[0].valid()) root[outputs[0].index] = root_of(inputs[0]);
+      continue;
+    }
+    FusionGraph::Op op;
+    op.node = id, op.position = site.position, op.times = site.times;
+    op.work = cost.work;
+    op.kind = cost.work ? cost.work->kind : Kind::opaque;
+    const auto index = static_cast<uint32_t>(g.ops.size());
+    if (cost.group >= 0) {
+      op.problem = costing.problem(cost.group);
+      const Time& t = costing.time(cost.group);
+      op.seconds = t.predicted.value_or(0), op.bound = t.bound;
+    }
+    op.alone = cost.group < 0 || !fusable(op.kind) || node.region_count > 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].valid()) continue;
+      const double bytes = i < op.problem.operands.size() ? op.problem.operands[i].bytes : 0;
+      op.inputs.push_back(root_of(inputs[i])), op.input_bytes.push_back(bytes);
+      const Value& v = m[inputs[i]];
+      if (is_product(op.kind) && i < 2 && (v.storage == Storage::weight || v.storage == Storage::constant)) op.weighted = true;
+    }
+    size_t out = 0;
+    while (out < op.problem.operands.size() && !op.problem.operands[out].is_output) ++out;
+    for (size_t j = 0; j < outputs.size(); ++j) {
+      if (!outputs[j].valid()) continue;
+      op.outputs.push_back(outputs[j].index);
+      op.output_bytes.push_back(out + j < op.problem.operands.size() ? op.problem.operands[out + j].bytes : 0);
+      g.maker[outputs[j].index] = index;
+    }
+    if (!outputs.empty() && outputs[0].valid() && m[outputs[0]].type && m[outputs[0]].type->is_tensor())
+      op.elements = evaluate_real(m[outputs[0]].type->elements(), costing.values()).value_or(0);
+    double pass = 1, summed = 1, n = 1, first = 1;
+    for (const FactorSize& f : op.problem.factors) {
+      const auto size = static_cast<double>(f.size);
+      const bool out0 = f.operands >> 16 & 1, in0 = f.operands & 1;
+      if (f.role == Role::pass) pass *= size;
+      if (f.role == Role::reduce || f.role == Role::online || f.role == Role::window || f.role == Role::whole) summed *= size;
+      if (f.role == Role::pass && out0 && !in0) n *= size;
+      if (f.role == Role::pass && out0 && in0) first *= size;
+    }
+    if (is_reducing(op.kind)) {
+      if (op.problem.factors.empty()) op.alone = true;
+      op.lines = pass, op.length = summed;
+    }
+    if (is_product(op.kind)) {
+      op.k = summed, op.n = n, op.m = first;
+      if (!outputs.empty() && m[outputs[0]].type && !m[outputs[0]].type->dims.empty())
+        op.head = evaluate_real(m[outputs[0]].type->dims.back(), costing.values()).value_or(0);
+    }
+    g.ops.push_back(std::move(op));
+  }
+  for (ValueId v : m.main().outputs)
+    if (v.valid()) g.is_output[root_of(v)] = true, ++g.uses[root_of(v)];
+  g.consumers.resize(g.ops.size()), g.producers.resize(g.ops.size());
+  for (uint32_t i = 0; i < g.ops.size(); ++i) {
+    std::vector<uint32_t> seen;
+    for (uint32_t v : g.ops[i].inputs) {
+      if (std::find(seen.begin(), seen.end(), v) != seen.end()) continue;
+      seen.push_back(v);
+      ++g.uses[v];
+      if (g.maker[v] == UINT32_MAX || g.maker[v] == i) continue;
+      g.consumers[g.maker[v]].push_back({i, v});
+      g.producers[i].push_back({g.maker[v], v});
+    }
+    // Bodies read from outside: whatever they read is needed whole.
+    for (RegionId body : m.regions_of(m[g.ops[i].node]))
+      for (NodeId inner : m.regions[body.index].nodes)
+        for (ValueId v : m.inputs(m[inner]))
+          if (v.valid() && m[v].region.index == 0) g.is_output[root_of(v)] = true;
+  }
+  return g;
+}
+
+}  // namespace roofcast
