@@ -52,7 +52,13 @@ struct FusionPlan {
   std::vector<Diagnostic> warnings;
 };
 
+// `options.model`: ideal or kernel. Never fails on a model that loaded; warning peak-missing if the
+// hardware lacks a figure, and then no candidates.
 Result<FusionPlan> fuse(const Model& model, const Hardware& hardware, const FuseOptions& options);
+
+// Writes the plan into a copy of the model, as metadata_props of nodes: roofcast.fusion_group (its id) and
+// roofcast.fusion (its label). The model must come from an ONNX file.
+Status annotate(const Model& model, const FusionPlan& plan, const std::string& target);
 
 template <class F> void fields(F&& field, const Implementation& i) {
   field("runtime", i.runtime, Unit::none, "that has such a kernel");

@@ -7,6 +7,7 @@
 #include "roofcast/analyze.h"
 #include "roofcast/diagnose.h"
 #include "roofcast/diff.h"
+#include "roofcast/fuse.h"
 #include "roofcast/hardware.h"
 #include "roofcast/layouts.h"
 #include "roofcast/sweep.h"
@@ -42,6 +43,10 @@ std::string sweep_csv(const Sweep&);
 std::string layouts_text(const LayoutSearch&, const ViewOptions&);
 std::string layouts_csv(const LayoutSearch&);
 std::string collectives_text(const std::vector<CollectiveRow>&, const ViewOptions&);
+
+std::string fusion_text(const FusionPlan&, const ViewOptions&);
+std::string fusion_markdown(const FusionPlan&, const ViewOptions&);
+std::string fusion_csv(const FusionPlan&);
 
 std::string hardware_text(const Hardware&, bool color);
 std::string ops_text(const OpListing&, bool color);

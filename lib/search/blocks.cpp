@@ -97,6 +97,7 @@ std::vector<Repeat> repeated_blocks(const Module& module) { return Finder(module
 
 Fold fold_blocks(const Module& m, uint32_t keep) {
   Fold fold;
+  fold.keep = keep;
   fold.repeats = repeated_blocks(m);
   const auto& nodes = m.main().nodes;
   fold.site_of.resize(nodes.size());

@@ -21,6 +21,7 @@ std::vector<Repeat> repeated_blocks(const Module& module);
 // The main region with its repeats folded: of a block that repeats, the first `keep` instances and the
 // last one stand for all.
 struct Fold {
+  uint32_t keep = 0;
   std::vector<Repeat> repeats;
   struct Site {
     uint32_t position = 0;               // among the main region's nodes

@@ -30,9 +30,17 @@ double decomposed_overlap(double compute, double communication, int64_t parts, d
 }
 
 FusionPlanner::FusionPlanner(const FusionGraph& graph, const Hardware& hardware, TimeModel model)
-    : g_(graph), hardware_(hardware), predictor_(hardware, model), scratch_(default_scratch) {
+    : g_(graph), hardware_(hardware), model_(model), predictor_(hardware, model), scratch_(default_scratch) {
   const auto smem = hardware.memory.find("smem");
   if (smem != hardware.memory.end() && smem->second.capacity) scratch_ = smem->second.capacity->value;
+  byte_time_ = 1 / memory_bandwidth(hardware).value_or(1e12);
+}
+
+// Traffic and arithmetic that hide behind something slower decide between sets that take equally long.
+double FusionPlanner::hidden(const Problem& p) const {
+  constexpr double weight = 1e-6;
+  const double flops = p.vector_flops / vector_rate(hardware_, p.math).value_or(1e13);
+  return weight * ((p.bytes_read + p.bytes_written) * byte_time_ + flops);
 }
 
 bool FusionPlanner::convex(const std::vector<uint32_t>& members) const {
@@ -115,8 +123,9 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
   };
   if (members.size() == 1) {
     const FusionGraph::Op& op = g_.ops[members[0]];
-    out.valid = true, out.seconds = op.seconds, out.bound = op.bound, out.problem = op.problem;
+    out.valid = true, out.seconds = op.seconds, out.time = op.time, out.problem = op.problem;
     out.bytes = op.problem.bytes_read + op.problem.bytes_written;
+    out.cost = out.seconds + hidden(op.problem);
     return out;
   }
   Shape s;
@@ -224,11 +233,13 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
   Problem& p = out.problem;
   p.kind = main->kind, p.math = main->problem.math, p.factors = main->problem.factors, p.causal = main->problem.causal;
   std::map<uint32_t, double> in;
-  double grid_bytes = 0;
+  double grid_bytes = 0, serial = 0;
   for (uint32_t i : members) {
     const FusionGraph::Op& op = g_.ops[i];
     p.matrix_flops += op.problem.matrix_flops;
-    p.vector_flops += op.problem.vector_flops * (s.products.size() == 1 && member_before(i) ? rows : 1);
+    const bool prologue = s.products.size() == 1 && member_before(i);
+    p.vector_flops += op.problem.vector_flops * (prologue ? rows : 1);
+    if (prologue) serial += op.problem.vector_flops * rows;
     for (size_t k = 0; k < op.inputs.size(); ++k) {
       if (g_.maker[op.inputs[k]] != UINT32_MAX && contains(members, g_.maker[op.inputs[k]])) continue;
       double& bytes = in[op.inputs[k]];
@@ -286,9 +297,18 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
                  {static_cast<int64_t>(main->k), Role::reduce, 3u}, {static_cast<int64_t>(second.n), Role::pass, 4u | result}};
   }
   if (!convex(members)) return refuse("a path leaves and comes back");
-  const Time t = predictor_(p);
-  if (!t.predicted) return refuse("a figure that the hardware lacks");
-  out.valid = true, out.seconds = *t.predicted, out.bound = t.bound;
+  Time t = predictor_(p);
+  if (!t.predicted || !t.math) return refuse("a figure that the hardware lacks");
+  // Operands of a product pass through a prologue on their way into the matrix unit, which waits for them.
+  if (serial > 0) {
+    const double waits = serial / vector_rate(hardware_, p.math).value_or(1e13);
+    const double products = p.matrix_flops / matrix_rate(hardware_, p.math).value_or(1e13);
+    const double math = std::max(*t.math, products + waits);
+    *t.predicted = model_ == TimeModel::ideal ? std::max(*t.predicted, math) : *t.predicted + (math - *t.math);
+    if (math > *t.ideal) t.ideal = math, t.bound = Bound::compute;
+    t.math = math;
+  }
+  out.valid = true, out.seconds = *t.predicted, out.cost = out.seconds + hidden(p), out.time = t;
   return out;
 }
 
@@ -376,7 +396,7 @@ std::vector<std::vector<uint32_t>> FusionPlanner::exact(const std::vector<uint32
   }
   struct Group {
     uint32_t set = 0, needs = 0;
-    double seconds = 0;
+    double cost = 0;
   };
   std::vector<Group> valid;
   for (uint32_t set = 1; set <= full; ++set) {
@@ -385,7 +405,7 @@ std::vector<std::vector<uint32_t>> FusionPlanner::exact(const std::vector<uint32
     for (size_t i = 0; i < n; ++i)
       if (set >> i & 1) members.push_back(component[i]), before |= needs[i];
     const FusedKernel k = kernel(members);
-    if (k.valid) valid.push_back({set, before & ~set, k.seconds});
+    if (k.valid) valid.push_back({set, before & ~set, k.cost});
   }
   std::vector<double> best(full + 1, 1e300);
   std::vector<uint32_t> last(full + 1, UINT32_MAX);
@@ -395,9 +415,8 @@ std::vector<std::vector<uint32_t>> FusionPlanner::exact(const std::vector<uint32
     for (uint32_t k = 0; k < valid.size(); ++k) {
       const Group& g = valid[k];
       if ((g.set & done) || (g.needs & ~done)) continue;
-      const double seconds = best[done] + g.seconds;
-      // Of equals, the one with fewer groups comes first.
-      if (seconds < best[done | g.set] * (1 - 1e-12)) best[done | g.set] = seconds, last[done | g.set] = k;
+      const double cost = best[done] + g.cost;
+      if (cost < best[done | g.set] * (1 - 1e-12)) best[done | g.set] = cost, last[done | g.set] = k;
     }
   }
   std::vector<std::vector<uint32_t>> groups;
@@ -409,125 +428,6 @@ std::vector<std::vector<uint32_t>> FusionPlanner::exact(const std::vector<uint32
     if (members.size() > 1) groups.push_back(std::move(members));
     done &= ~g.set;
   }
-  return groups;
-}
-
-namespace {
-
-// Groups of a component while it is being merged.
-struct Merging {
-  std::vector<std::vector<uint32_t>> groups;   // by id; empty: merged away
-  std::vector<double> seconds;
-  std::vector<uint32_t> version;
-};
-
-}  // namespace
-
-std::vector<std::vector<uint32_t>> FusionPlanner::greedy(const std::vector<uint32_t>& component) const {
-  Merging m;
-  std::map<uint32_t, uint32_t> group_of;
-  auto add_group = [&](std::vector<uint32_t> members, double seconds) {
-    const auto id = static_cast<uint32_t>(m.groups.size());
-    for (uint32_t op : members) group_of[op] = id;
-    m.groups.push_back(std::move(members)), m.seconds.push_back(seconds), m.version.push_back(0);
-    return id;
-  };
-  // Whole attentions first: no pair of their parts would be worth it.
-  for (uint32_t op : component) {
-    if (g_.ops[op].kind != Kind::contraction || g_.ops[op].weighted || group_of.contains(op)) continue;
-    const std::vector<uint32_t> members = attention_of(op);
-    if (members.size() < 3 || std::any_of(members.begin(), members.end(), [&](uint32_t o) { return group_of.contains(o); })) continue;
-    double apart = 0;
-    for (uint32_t o : members) apart += g_.ops[o].seconds;
-    if (const FusedKernel k = kernel(members); k.valid && k.seconds < apart) add_group(members, k.seconds);
-  }
-  for (uint32_t op : component)
-    if (!group_of.contains(op)) add_group({op}, g_.ops[op].seconds);
-
-  // No path may leave a union of groups through other groups and come back.
-  auto closed = [&](uint32_t a, uint32_t b, uint32_t last) {
-    std::set<uint32_t> seen_group, seen_op;
-    std::vector<uint32_t> stack;
-    auto leave = [&](uint32_t op) {
-      for (const FusionGraph::Edge& e : g_.consumers[op]) {
-        const auto at = group_of.find(e.node);
-        if (at == group_of.end()) {
-          if (e.node <= last && seen_op.insert(e.node).second) stack.push_back(e.node);
-          continue;
-        }
-        if (at->second == a || at->second == b || !seen_group.insert(at->second).second) continue;
-        if (m.groups[at->second].front() > last) continue;
-        for (uint32_t o : m.groups[at->second]) stack.push_back(o);
-      }
-    };
-    auto comes_back = [&](uint32_t op) {
-      return std::any_of(g_.consumers[op].begin(), g_.consumers[op].end(), [&](const FusionGraph::Edge& e) {
-        const auto at = group_of.find(e.node);
-        return at != group_of.end() && (at->second == a || at->second == b);
-      });
-    };
-    for (uint32_t id : {a, b})
-      for (uint32_t op : m.groups[id]) leave(op);
-    while (!stack.empty()) {
-      const uint32_t op = stack.back();
-      stack.pop_back();
-      if (comes_back(op)) return false;
-      leave(op);
-    }
-    return true;
-  };
-  struct Candidate {
-    double gain;
-    uint32_t a, b, version_a, version_b;
-    bool operator<(const Candidate& o) const { return gain < o.gain; }
-  };
-  std::priority_queue<Candidate> queue;
-  std::map<uint32_t, std::vector<uint32_t>> readers;  // products by what they read
-  for (uint32_t op : component)
-    if (g_.ops[op].kind == Kind::contraction && !g_.ops[op].inputs.empty()) readers[g_.ops[op].inputs[0]].push_back(op);
-  constexpr size_t largest = 64;
-  auto consider = [&](uint32_t a, uint32_t b) {
-    if (a == b || m.groups[a].size() + m.groups[b].size() > largest) return;
-    std::vector<uint32_t> members(m.groups[a]);
-    members.insert(members.end(), m.groups[b].begin(), m.groups[b].end());
-    std::sort(members.begin(), members.end());
-    const FusedKernel k = kernel(members);
-    if (!k.valid) return;
-    const double gain = m.seconds[a] + m.seconds[b] - k.seconds;
-    if (gain > 1e-15) queue.push({gain, a, b, m.version[a], m.version[b]});
-  };
-  auto neighbours = [&](uint32_t id) {
-    std::set<uint32_t> found;
-    for (uint32_t op : m.groups[id]) {
-      for (const auto* edges : {&g_.consumers[op], &g_.producers[op]})
-        for (const FusionGraph::Edge& e : *edges)
-          if (const auto at = group_of.find(e.node); at != group_of.end() && at->second != id) found.insert(at->second);
-      if (g_.ops[op].kind == Kind::contraction && !g_.ops[op].inputs.empty())
-        for (uint32_t other : readers[g_.ops[op].inputs[0]])
-          if (group_of[other] != id) found.insert(group_of[other]);
-    }
-    return found;
-  };
-  for (uint32_t id = 0; id < m.groups.size(); ++id)
-    for (uint32_t other : neighbours(id))
-      if (other > id) consider(id, other);
-  while (!queue.empty()) {
-    const Candidate c = queue.top();
-    queue.pop();
-    if (m.version[c.a] != c.version_a || m.version[c.b] != c.version_b || m.groups[c.a].empty() || m.groups[c.b].empty()) continue;
-    if (!closed(c.a, c.b, std::max(m.groups[c.a].back(), m.groups[c.b].back()))) continue;
-    std::vector<uint32_t>& members = m.groups[c.a];
-    members.insert(members.end(), m.groups[c.b].begin(), m.groups[c.b].end());
-    std::sort(members.begin(), members.end());
-    for (uint32_t op : m.groups[c.b]) group_of[op] = c.a;
-    m.groups[c.b].clear();
-    m.seconds[c.a] += m.seconds[c.b] - c.gain;
-    ++m.version[c.a], ++m.version[c.b];
-    for (uint32_t other : neighbours(c.a)) consider(c.a, other);
-  }
-  std::vector<std::vector<uint32_t>> groups;
-  for (auto& members : m.groups)
-    if (members.size() > 1) groups.push_back(std::move(members));
   return groups;
 }
 

@@ -33,7 +33,7 @@ struct FusionGraph {
     const Work* work = nullptr;
     Problem problem;
     double seconds = 0;
-    Bound bound = Bound::none;
+    Time time;
     double elements = 0;        // of the first output
     double lines = 0, length = 0;   // of a reduction: how many, how long; 0: none
     double k = 0, n = 0, m = 0;     // of a product: summed size; what weights alone give; the rest
@@ -58,7 +58,8 @@ struct FusedKernel {
   bool valid = false;
   std::string_view limit;       // why it is not: "reduction order", "tile too large", …
   double seconds = 0;
-  Bound bound = Bound::none;
+  double cost = 0;              // what the planner minimises: seconds, and of equals what is hidden too
+  Time time;
   double bytes = 0;             // traffic
   double on_chip = 0;           // bytes of a tile
   Problem problem;
@@ -80,25 +81,33 @@ public:
   std::string limits_of(const std::vector<uint32_t>& members) const;
 
 private:
+  double hidden(const Problem& p) const;
   std::vector<std::vector<uint32_t>> exact(const std::vector<uint32_t>& component) const;
   std::vector<std::vector<uint32_t>> greedy(const std::vector<uint32_t>& component) const;
   std::vector<uint32_t> attention_of(uint32_t second) const;
 
   const FusionGraph& g_;
   const Hardware& hardware_;
+  TimeModel model_;
   Predictor predictor_;
   double scratch_ = 0;          // bytes of a core's own memory
+  double byte_time_ = 0;        // s per byte of memory
 };
 
 // All-gather with a product, or a product with a reduce-scatter, in n steps: while one part computes,
 // the next is on its way. Seconds of both apart; latency of a step.
 double decomposed_overlap(double compute, double communication, int64_t parts, double latency);
 
-// The known name of a group; empty: none.
+// The known name of a group ("flash attention", "bias + GELU epilogue"); empty: none. And who has such a
+// kernel, with where that is written.
 struct FusionLabel {
-  std::string_view name;
+  std::string name;
   std::vector<std::pair<std::string_view, std::string_view>> implemented_by;  // runtime, source
 };
 FusionLabel label_of(const FusionGraph& graph, const std::vector<uint32_t>& members, const Module& module);
+
+// The groups of the folded graph, at every place where they stand: nodes, ascending.
+std::vector<std::vector<NodeId>> places_of(const FusionGraph& graph, const std::vector<uint32_t>& members, const Fold& fold,
+                                           const Module& module);
 
 }  // namespace roofcast

@@ -43,8 +43,8 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
     const auto index = static_cast<uint32_t>(g.ops.size());
     if (cost.group >= 0) {
       op.problem = costing.problem(cost.group);
-      const Time& t = costing.time(cost.group);
-      op.seconds = t.predicted.value_or(0), op.bound = t.bound;
+      op.time = costing.time(cost.group);
+      op.seconds = op.time.predicted.value_or(0);
     }
     op.alone = cost.group < 0 || !fusable(op.kind) || node.region_count > 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -104,6 +104,35 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
           if (v.valid() && m[v].region.index == 0) g.is_output[root_of(v)] = true;
   }
   return g;
+}
+
+std::vector<std::vector<NodeId>> places_of(const FusionGraph& g, const std::vector<uint32_t>& members, const Fold& fold,
+                                           const Module& m) {
+  const auto& nodes = m.main().nodes;
+  std::vector<int64_t> position, moved;
+  for (uint32_t i : members) position.push_back(g.ops[i].position);
+  moved = position;
+  const int64_t highest = *std::max_element(position.begin(), position.end());
+  int64_t places = 1, period = 0;
+  for (const Repeat& r : fold.repeats) {
+    // Only repeats of which some blocks are left out.
+    const int64_t kept = fold.keep, count = r.count;
+    if (count <= kept + 1) continue;
+    const auto block = [&](int64_t p) { return (p - r.first) / r.period; };
+    const bool beyond = highest >= r.end() || (highest >= r.first && block(highest) == count - 1);
+    for (size_t k = 0; k < position.size(); ++k) {
+      if (position[k] < r.first || position[k] >= r.end() || block(position[k]) >= kept) continue;
+      // What the last block and those after it read stands in the last but one.
+      if (beyond) moved[k] += (count - 1 - kept) * r.period;
+      else if (block(highest) == kept - 1) places = count - kept, period = r.period;
+    }
+  }
+  std::vector<std::vector<NodeId>> all;
+  for (int64_t place = 0; place < places; ++place) {
+    std::vector<NodeId>& at = all.emplace_back();
+    for (int64_t p : moved) at.push_back(nodes[static_cast<size_t>(p + place * period)]);
+  }
+  return all;
 }
 
 }  // namespace roofcast

@@ -48,6 +48,7 @@ extern const Command build_command;
 extern const Command calibrate_command;
 extern const Command diagnose_command;
 extern const Command diff_command;
+extern const Command fuse_command;
 extern const Command hw_command;
 extern const Command layouts_command;
 extern const Command sweep_command;

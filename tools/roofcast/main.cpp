@@ -16,6 +16,7 @@ const Command* const commands[] = {
     &diff_command,
     &hw_command,
     &layouts_command,
+    &fuse_command,
     &build_command,
     &sweep_command,
     &ops_command,

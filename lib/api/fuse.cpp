@@ -1,0 +1,267 @@
+#include "roofcast/fuse.h"
+
+#include "api/totals.h"
+#include "frontend/onnx/write.h"
+#include "hw/hardware.h"
+#include "ir/graph.h"
+#include "ops/op_info.h"
+#include "search/fusion.h"
+#include "support/diagnostic.h"
+#include "support/units.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace roofcast {
+namespace {
+
+// Groups that are the same: their ops, and how those hang together.
+std::vector<uint32_t> signature(const FusionGraph& g, const std::vector<uint32_t>& members, const Module& m) {
+  std::vector<uint32_t> all;
+  for (uint32_t i : members) {
+    all.push_back(m[g.ops[i].node].instance.index);
+    for (const FusionGraph::Edge& e : g.producers[i]) {
+      const auto at = std::lower_bound(members.begin(), members.end(), e.node);
+      all.push_back(at != members.end() && *at == e.node ? static_cast<uint32_t>(at - members.begin()) : UINT32_MAX);
+    }
+    all.push_back(UINT32_MAX - 1);
+  }
+  return all;
+}
+
+std::string bound_text(Bound b) { return std::string(name(b)); }
+
+class Fuser {
+public:
+  Fuser(Module& module, const Hardware& hardware, const FuseOptions& options)
+      : m_(module), hardware_(hardware),
+        costing_(module, hardware, options.model == "kernel" ? TimeModel::kernel : TimeModel::ideal, options.causal) {}
+
+  FusionPlan run() {
+    plan_.file = m_.file, plan_.hardware = hardware_.name, plan_.time_model = std::string(name(costing_.model()));
+    costing_.resolve();
+    const Totals before = total(costing_, nullptr);
+    plan_.model_time_before = before.time.value_or(0);
+    plan_.bound_before = before.bound;
+    if (!before.time) {
+      plan_.warnings.push_back(warning("peak-missing", hardware_.name + " lacks a figure that these times need; no group can be judged",
+                                       {.file = hardware_.file}, "add it to the hardware file, or choose another --dtype"));
+      return std::move(plan_);
+    }
+    const Fold fold = fold_blocks(m_, 3);
+    graph_ = fusion_graph(costing_, fold);
+    const FusionPlanner planner(graph_, hardware_, costing_.model());
+    std::map<std::vector<uint32_t>, size_t> known;
+    for (const std::vector<uint32_t>& members : planner.plan()) {
+      const FusedKernel kernel = planner.kernel(members);
+      double apart = 0;
+      for (uint32_t i : members) apart += graph_.ops[i].seconds;
+      if (!(kernel.seconds < apart)) continue;
+      const auto [at, is_new] = known.try_emplace(signature(graph_, members, m_), chosen_.size());
+      if (is_new) chosen_.push_back({members, kernel, {}});
+      for (std::vector<NodeId>& place : places_of(graph_, members, fold, m_))
+        if (std::none_of(place.begin(), place.end(), [&](NodeId id) { return taken_.contains(id.index); })) {
+          for (NodeId id : place) taken_.insert(id.index);
+          chosen_[at->second].places.push_back(std::move(place));
+        }
+    }
+    std::erase_if(chosen_, [](const Chosen& c) { return c.places.empty(); });
+    for (const Chosen& c : chosen_) plan_.candidates.push_back(candidate(c, planner));
+    sort_by_saving();
+    name_fused_ops();
+    std::array<double, 5> by_bound = bounds_before(before);
+    plan_.model_time_after = plan_.model_time_before;
+    for (size_t k = 0; k < chosen_.size(); ++k) {
+      const auto n = static_cast<double>(chosen_[k].places.size());
+      plan_.model_time_after -= n * (plan_.candidates[k].time_before - plan_.candidates[k].time_after);
+      for (uint32_t i : chosen_[k].members) by_bound[static_cast<size_t>(graph_.ops[i].time.bound)] -= n * graph_.ops[i].seconds;
+      by_bound[static_cast<size_t>(chosen_[k].kernel.time.bound)] += n * chosen_[k].kernel.seconds;
+    }
+    if (plan_.model_time_after > 0)
+      plan_.bound_after = bound_text(static_cast<Bound>(std::max_element(by_bound.begin() + 1, by_bound.end()) - by_bound.begin()));
+    return std::move(plan_);
+  }
+
+  // The analysis with a group's rows as one row, named after the group, where its last op stood.
+  void apply(Analysis& a) const {
+    std::vector<int64_t> group_at(a.ops.size(), -1);
+    std::vector<char> gone(a.ops.size());
+    for (size_t k = 0; k < chosen_.size(); ++k)
+      for (const std::vector<NodeId>& place : chosen_[k].places) {
+        for (NodeId id : place) gone[id.index] = 1;
+        group_at[place.back().index] = static_cast<int64_t>(k);
+      }
+    std::vector<OpRow> rows;
+    std::vector<Group> groups = a.groups;
+    std::vector<int64_t> group_of_kernel(chosen_.size(), -1);
+    for (size_t i = 0; i < a.ops.size(); ++i) {
+      if (group_at[i] >= 0) rows.push_back(fused_row(static_cast<size_t>(group_at[i]), a.ops[i], groups, group_of_kernel));
+      else if (!gone[i]) rows.push_back(std::move(a.ops[i]));
+    }
+    a.ops = std::move(rows), a.groups = std::move(groups);
+    add_up(a);
+  }
+
+private:
+  struct Chosen {
+    std::vector<uint32_t> members;
+    FusedKernel kernel;
+    std::vector<std::vector<NodeId>> places;
+  };
+
+  FusionCandidate candidate(const Chosen& c, const FusionPlanner& planner) const {
+    FusionCandidate out;
+    out.count = static_cast<int64_t>(c.places.size());
+    std::array<double, 5> by_bound{};
+    double bytes = 0;
+    for (uint32_t i : c.members) {
+      const FusionGraph::Op& op = graph_.ops[i];
+      out.ops.emplace_back(m_.names[m_[op.node].op_type]);
+      out.time_before += op.seconds;
+      by_bound[static_cast<size_t>(op.time.bound)] += op.seconds;
+      bytes += op.problem.bytes_read + op.problem.bytes_written;
+    }
+    for (NodeId id : c.places.front()) out.nodes.push_back(display_name(m_, id));
+    out.bound_before = bound_text(static_cast<Bound>(std::max_element(by_bound.begin() + 1, by_bound.end()) - by_bound.begin()));
+    out.time_after = c.kernel.seconds, out.bound_after = bound_text(c.kernel.time.bound);
+    out.speedup = c.kernel.seconds > 0 ? out.time_before / c.kernel.seconds : 1;
+    out.bytes_saved = bytes - c.kernel.bytes, out.launches_saved = static_cast<int64_t>(c.members.size()) - 1;
+    out.on_chip_bytes = c.kernel.on_chip;
+    FusionLabel label = label_of(graph_, c.members, m_);
+    if (!label.name.empty()) out.label = std::move(label.name);
+    for (const auto& [runtime, source] : label.implemented_by) out.implemented_by.push_back({std::string(runtime), std::string(source)});
+    out.why = fmt::format("{} kept on the chip, {} launches less", format_bytes(out.bytes_saved), out.launches_saved);
+    if (const std::string limits = planner.limits_of(c.members); !limits.empty()) out.why += "; grows no further: " + limits;
+    return out;
+  }
+
+  // Most saved in the whole model first; ids follow that order.
+  void sort_by_saving() {
+    std::vector<size_t> order(chosen_.size());
+    for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+    auto saved = [&](size_t k) {
+      const FusionCandidate& c = plan_.candidates[k];
+      return (c.time_before - c.time_after) * static_cast<double>(c.count);
+    };
+    std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return saved(a) > saved(b); });
+    std::vector<Chosen> chosen;
+    std::vector<FusionCandidate> candidates;
+    for (size_t k : order) chosen.push_back(std::move(chosen_[k])), candidates.push_back(std::move(plan_.candidates[k]));
+    chosen_ = std::move(chosen), plan_.candidates = std::move(candidates);
+    for (size_t k = 0; k < chosen_.size(); ++k) {
+      plan_.candidates[k].id = static_cast<int64_t>(k) + 1;
+      for (const std::vector<NodeId>& place : chosen_[k].places)
+        for (NodeId id : place) plan_.group_of[display_name(m_, id)] = plan_.candidates[k].id;
+    }
+  }
+
+  // Ops of the file that runtimes' optimizers or exporters have fused: contrib ops that hold a product or
+  // a normalization, and the attention op.
+  void name_fused_ops() {
+    std::map<std::string, int64_t> found;
+    for (const FusionGraph::Op& op : graph_.ops) {
+      const Node& node = m_[op.node];
+      const std::string_view type = m_.names[node.op_type];
+      const bool contrib = m_.names[node.domain].starts_with("com.microsoft");
+      if (op.kind == Kind::attention || (contrib && (op.work && op.work->kind != Kind::pointwise)) || type.starts_with("Fused") || type.starts_with("Skip") ||
+          type.starts_with("Bias"))
+        found[std::string(type)] += op.times;
+    }
+    for (const auto& [type, count] : found) plan_.already_fused.push_back(fmt::format("{} × {}", type, count));
+  }
+
+  static std::array<double, 5> bounds_before(const Totals& t) {
+    const BoundShares s = t.bound_shares.value_or(BoundShares{});
+    const double time = t.time.value_or(0);
+    return {0, s.compute * time, s.memory * time, s.communication * time, s.overhead * time};
+  }
+
+  OpRow fused_row(size_t k, const OpRow& like, std::vector<Group>& groups, std::vector<int64_t>& group_of_kernel) const {
+    const FusionCandidate& c = plan_.candidates[k];
+    const Problem& p = chosen_[k].kernel.problem;
+    const Time& t = chosen_[k].kernel.time;
+    OpRow row;
+    row.name = like.name, row.op = c.label.value_or("fused " + c.ops.front()), row.domain = "roofcast.fused";
+    row.scope = like.scope, row.phase = like.phase, row.count = 1, row.dtype = like.dtype, row.shape = like.shape;
+    if (group_of_kernel[k] < 0) {
+      group_of_kernel[k] = static_cast<int64_t>(groups.size());
+      groups.push_back({like.group >= 0 ? groups[static_cast<size_t>(like.group)].size : std::string(), std::nullopt});
+    }
+    row.group = group_of_kernel[k];
+    row.matrix_flops = p.matrix_flops, row.vector_flops = p.vector_flops, row.flops = p.matrix_flops + p.vector_flops;
+    row.bytes_read = p.bytes_read, row.bytes_written = p.bytes_written;
+    if (const double bytes = p.bytes_read + p.bytes_written; bytes > 0) row.intensity = *row.flops / bytes;
+    row.t_math = t.math, row.t_hbm = t.hbm, row.t_comms = t.hbm, row.time_ideal = t.ideal, row.time = t.predicted;
+    row.bound = bound_text(t.bound);
+    return row;
+  }
+
+  static void add_up(Analysis& a) {
+    Totals& t = a.totals;
+    const double peak = t.mfu && t.time && *t.mfu > 0 ? t.matrix_flops.value_or(0) / (*t.mfu * *t.time) : 0;
+    CostFigures sum;
+    std::map<std::string, double> by_bound;
+    for (auto member : {&CostFigures::flops, &CostFigures::matrix_flops, &CostFigures::vector_flops, &CostFigures::bytes_read, &CostFigures::bytes_written,
+                        &CostFigures::t_math, &CostFigures::t_hbm, &CostFigures::t_comms, &CostFigures::time_ideal, &CostFigures::time}) {
+      double all = 0;
+      for (const OpRow& row : a.ops) all += (row.*member).value_or(0);
+      sum.*member = all;
+    }
+    for (const OpRow& row : a.ops)
+      if (row.bound) by_bound[*row.bound] += row.time.value_or(0);
+    static_cast<CostFigures&>(t) = sum;
+    if (const double bytes = *sum.bytes_read + *sum.bytes_written; bytes > 0) t.intensity = *sum.flops / bytes;
+    if (*sum.time > 0) {
+      t.bound_shares = BoundShares{by_bound["compute"] / *sum.time, by_bound["memory"] / *sum.time, by_bound["communication"] / *sum.time, by_bound["overhead"] / *sum.time};
+      t.bound = std::max_element(by_bound.begin(), by_bound.end(), [](const auto& x, const auto& y) { return x.second < y.second; })->first;
+      if (peak > 0) t.mfu = t.hfu = *sum.matrix_flops / (*sum.time * peak);
+    }
+    // Which values are still written is another liveness; it is not known here.
+    t.peak_memory.reset(), t.fits.reset(), t.why_not.reset(), t.formulas.reset();
+    a.coverage.ops = static_cast<int64_t>(a.ops.size());
+    a.coverage.counted = 0;
+    for (const OpRow& row : a.ops) a.coverage.counted += row.flops.has_value();
+  }
+
+  Module& m_;
+  const Hardware& hardware_;
+  Costing costing_;
+  FusionGraph graph_;
+  FusionPlan plan_;
+  std::vector<Chosen> chosen_;
+  std::set<uint32_t> taken_;
+};
+
+}  // namespace
+
+Result<FusionPlan> fuse(const Model& model, const Hardware& hardware, const FuseOptions& options) {
+  Fuser fuser(model.module(), hardware, options);
+  FusionPlan plan = fuser.run();
+  if (options.apply) {
+    Result<Analysis> analysis = analyze(model, hardware, {.model = options.model, .causal = options.causal});
+    if (!analysis) return analysis.error();
+    fuser.apply(*analysis);
+    plan.applied = std::move(*analysis);
+  }
+  return plan;
+}
+
+Status annotate(const Model& model, const FusionPlan& plan, const std::string& target) {
+  const Module& m = model.module();
+  if (m.node_origins.size() != m.nodes.size())
+    return error("file-kind", "only an ONNX file can be annotated", {.file = m.file}, "give the .onnx file itself");
+  std::unordered_map<uint64_t, Properties> properties;
+  for (uint32_t i = 0; i < m.nodes.size(); ++i) {
+    Properties& p = properties[m.node_origins[i]];
+    const auto at = plan.group_of.find(display_name(m, NodeId{i}));
+    if (at == plan.group_of.end() || !p.empty()) continue;
+    p.push_back({"roofcast.fusion_group", std::to_string(at->second)});
+    if (const auto& label = plan.candidates[static_cast<size_t>(at->second) - 1].label) p.push_back({"roofcast.fusion", *label});
+  }
+  return write_annotated(m.file, target, "roofcast.fusion", properties);
+}
+
+}  // namespace roofcast
