@@ -35,8 +35,9 @@ struct ExplainedTerm {
 };
 struct NodeExplanation {
   std::string node, op, size, access;
-  std::vector<ExplainedTerm> terms;
-  std::optional<double> time;
+  std::vector<ExplainedTerm> terms;        // by the chosen model
+  std::vector<ExplainedTerm> ideal_terms;  // by the ideal one, where another is chosen
+  std::optional<double> time, time_ideal;
   std::optional<std::string> bound;
 };
 
@@ -167,8 +168,10 @@ template <class F> void fields(F&& field, const NodeExplanation& e) {
   field("op", e.op, Unit::none, "its operator");
   field("size", e.size, Unit::none, "its sizes");
   field("access", e.access, Unit::none, "how its operands meet its loops");
-  field("terms", e.terms, Unit::none, "of one run");
-  field("time", e.time, Unit::second, "of one run");
+  field("terms", e.terms, Unit::none, "of one run, by the chosen model");
+  field("time", e.time, Unit::second, "of one run, by the chosen model");
+  field("ideal_terms", e.ideal_terms, Unit::none, "of one run, by the ideal model where another is chosen");
+  field("time_ideal", e.time_ideal, Unit::second, "of one run, by the ideal model");
   field("bound", e.bound, Unit::none, "the greatest of them");
 }
 template <class F> void fields(F&& field, const ModelSummary& m) {

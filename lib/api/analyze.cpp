@@ -67,12 +67,13 @@ class Analyzer {
 public:
   Analyzer(Module& module, const Hardware& hardware, const AnalyzeOptions& options)
       : m_(module), hardware_(hardware), options_(options),
-        costing_(module, hardware, options.model == "kernel" ? TimeModel::kernel : TimeModel::ideal, options.causal) {}
+        costing_(module, hardware, time_model(options.model), options.causal) {}
 
   Analysis run() {
     a_.time_model = options_.model;
     a_.hardware = {hardware_.name, hardware_.file};
     a_.warnings = m_.warnings;
+    warn_of_stand_in(a_.warnings, hardware_, costing_.model());
     costing_.resolve();
     summarize_model();
     for (uint32_t i = 0; i < m_.nodes.size(); ++i) add_row(NodeId{i});
@@ -104,7 +105,12 @@ public:
       Explanation terms;
       const Time t = predict(costing_.problem(cost.group), hardware_, costing_.model(), &terms);
       for (Term& term : terms) e.terms.push_back({std::move(term.name), term.seconds, std::move(term.why)});
-      e.time = t.predicted;
+      if (costing_.model() != TimeModel::ideal) {
+        Explanation ideal;
+        predict(costing_.problem(cost.group), hardware_, TimeModel::ideal, &ideal);
+        for (Term& term : ideal) e.ideal_terms.push_back({std::move(term.name), term.seconds, std::move(term.why)});
+      }
+      e.time = t.predicted, e.time_ideal = t.ideal;
       if (t.bound != Bound::none) e.bound = std::string(name(t.bound));
       return Ok{};
     }

@@ -1,6 +1,7 @@
 // Rows of one device under a layout: what each node does there, the collectives between, backward and
 // the optimizer in training. Of a pipeline, the slowest stage.
 #include "api/parallel.h"
+#include "api/totals.h"
 #include "hw/hardware.h"
 #include "support/diagnostic.h"
 
@@ -14,7 +15,7 @@ public:
   ParallelAnalyzer(const Model& model, const Hardware& hardware, const AnalyzeOptions& options, const ParallelOptions& parallel,
                    LayoutModel& layouts, const Layout& layout, const Step& step)
       : m_(model.module()), hardware_(hardware), parallel_(parallel), layouts_(layouts), layout_(layout), step_(step),
-        sharding_(layouts.sharding(layout)), model_(options.model == "kernel" ? TimeModel::kernel : TimeModel::ideal) {}
+        sharding_(layouts.sharding(layout)), model_(time_model(options.model)) {}
 
   // Continues an analysis of the same model without a layout: its model, symbols, coverage.
   Analysis run(Analysis base) {

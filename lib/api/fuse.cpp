@@ -38,10 +38,11 @@ class Fuser {
 public:
   Fuser(Module& module, const Hardware& hardware, const FuseOptions& options)
       : m_(module), hardware_(hardware),
-        costing_(module, hardware, options.model == "kernel" ? TimeModel::kernel : TimeModel::ideal, options.causal) {}
+        costing_(module, hardware, time_model(options.model), options.causal) {}
 
   FusionPlan run() {
     plan_.file = m_.file, plan_.hardware = hardware_.name, plan_.time_model = std::string(name(costing_.model()));
+    warn_of_stand_in(plan_.warnings, hardware_, costing_.model());
     costing_.resolve();
     const Totals before = total(costing_, nullptr);
     plan_.model_time_before = before.time.value_or(0);

@@ -1,6 +1,7 @@
 #include "roofcast/layouts.h"
 
 #include "api/parallel.h"
+#include "api/totals.h"
 #include "hw/hardware.h"
 #include "support/diagnostic.h"
 #include "support/units.h"
@@ -51,6 +52,7 @@ public:
   Result<LayoutSearch> run() {
     const auto start = std::chrono::steady_clock::now();
     out_.file = m_.file, out_.hardware = hardware_.name, out_.time_model = options_.model;
+    warn_of_stand_in(out_.warnings, hardware_, time_model(options_.model));
     out_.phase = options_.parallel.train ? "training" : "inference";
     out_.global_batch = layouts_.global_batch();
     if (!layouts_.has_batch_symbol())

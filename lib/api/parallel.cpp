@@ -1,5 +1,6 @@
 #include "api/parallel.h"
 
+#include "api/totals.h"
 #include "hw/hardware.h"
 #include "support/diagnostic.h"
 #include "support/units.h"
@@ -33,7 +34,7 @@ Result<LayoutModelOptions> layout_model_options(const ParallelOptions& p, const 
   Result<std::vector<ShardPin>> pins = parse_pins(p.shard);
   if (!pins) return std::move(pins.error());
   o.step = {p.train, p.optimizer, p.gradient_bytes, p.overlap};
-  o.model = time_model == "kernel" ? TimeModel::kernel : TimeModel::ideal;
+  o.model = roofcast::time_model(time_model);
   o.causal = causal, o.global_batch = p.global_batch, o.pins = std::move(*pins), o.dispatch_bits = p.dispatch_bits;
   return o;
 }

@@ -71,7 +71,7 @@ class Sweeper {
 public:
   Sweeper(Module& module, const Hardware& hardware, const SweepOptions& options, const MemoryModel& memory)
       : m_(module), hardware_(hardware), memory_(memory),
-        costing_(module, hardware, options.model == "kernel" ? TimeModel::kernel : TimeModel::ideal, options.causal) {
+        costing_(module, hardware, time_model(options.model), options.causal) {
     costing_.resolve();
   }
 
@@ -199,6 +199,7 @@ Result<Sweep> sweep(const Model& model, const std::vector<Hardware>& hardware, c
   const SweepAxis& first = options.over[0];
   for (const Hardware& hw : hardware) {
     Sweeper sweeper(m, hw, options, memory);
+    warn_of_stand_in(out.warnings, hw, time_model(options.model));
     // Points, the last axis fastest.
     std::vector<std::vector<int64_t>> axes;
     size_t count = 1;

@@ -1,11 +1,20 @@
 #include "api/totals.h"
 
 #include "hw/hardware.h"
+#include "support/diagnostic.h"
 
 #include <algorithm>
 #include <array>
 
 namespace roofcast {
+
+TimeModel time_model(const std::string& name) { return name == "kernel" ? TimeModel::kernel : TimeModel::ideal; }
+
+void warn_of_stand_in(std::vector<Diagnostic>& warnings, const Hardware& hardware, TimeModel model) {
+  if (Predictor(hardware, model).stands_in())
+    warnings.push_back(warning("model-stands-in", hardware.name + " has no constants of the kernel model; its times are those of the ideal one",
+                               {.file = hardware.file}, "roofcast calibrate, or --model ideal"));
+}
 
 Totals total(Costing& costing, const MemoryModel* memory, TotalsDetail* detail) {
   const Module& m = costing.module();

@@ -14,6 +14,12 @@ struct TotalsDetail {
   std::map<int64_t, NodeId> missing;         // group whose time lacks a figure of the hardware → a node
 };
 
+// As --model names it.
+TimeModel time_model(const std::string& name);
+
+// Warning model-stands-in, if the kernel model is asked for and cannot be had as fitted.
+void warn_of_stand_in(std::vector<Diagnostic>& warnings, const Hardware& hardware, TimeModel model);
+
 // The memory model's part takes as long as the rest; leave it out where nobody asks.
 Totals total(Costing& costing, const MemoryModel* memory, TotalsDetail* detail = nullptr);
 

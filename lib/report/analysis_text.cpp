@@ -226,8 +226,15 @@ Table table_of(const std::vector<Line>& lines, size_t shown, const std::string& 
 std::string explanation_text(const NodeExplanation& e, bool color) {
   std::string out = fmt::format("{}   {}   {}\n", styled(e.node, Style::bold, color), e.op, e.size);
   if (!e.access.empty()) out += "  " + e.access + "\n";
-  for (const ExplainedTerm& t : e.terms) out += fmt::format("  {:<18} {:>9}   {}\n", t.name, t.seconds > 0 ? format_seconds(t.seconds) : "–", t.why);
+  auto add = [&](const std::vector<ExplainedTerm>& terms) {
+    for (const ExplainedTerm& t : terms) out += fmt::format("  {:<18} {:>9}   {}\n", t.name, t.seconds > 0 ? format_seconds(t.seconds) : "–", t.why);
+  };
+  add(e.terms);
   if (e.time) out += fmt::format("  {:<18} {:>9}   {}\n", "time", format_seconds(*e.time), e.bound ? "bound by " + *e.bound : "");
+  if (e.ideal_terms.empty()) return out;
+  out += "  by the ideal model\n";
+  add(e.ideal_terms);
+  if (e.time_ideal) out += fmt::format("  {:<18} {:>9}\n", "ideal time", format_seconds(*e.time_ideal));
   return out;
 }
 

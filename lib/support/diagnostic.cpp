@@ -38,6 +38,7 @@ constexpr CodeInfo codes[] = {
     {"hw-unknown", 2, "no hardware of that name"},
     {"hw-key", 2, "a key or value in a hardware file that is wrong"},
     {"hw-no-source", 2, "a figure in a hardware file without a source"},
+    {"model-stands-in", 0, "the kernel model has no constants of this device; the ideal one stands in"},
     {"peak-missing", 0, "the hardware file lacks the peak of this dtype"},
     {"layout-indivisible", 2, "a dim that does not divide by its axis"},
     {"layout-devices", 2, "axis sizes that do not multiply to the devices"},

@@ -131,7 +131,7 @@ Result<LoadOptions> ModelOptions::parse() const {
 
 void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--hw", hardware, "hardware: a name of `roofcast hw`, or a TOML file")->type_name("NAME|FILE")->capture_default_str()->group("Machine");
-  app.add_option("--model", model, "time model")->check(CLI::IsMember({"ideal"}))->capture_default_str()->group("Machine");
+  app.add_option("--model", model, "time model")->check(CLI::IsMember({"ideal", "kernel"}))->capture_default_str()->group("Machine");
 }
 
 void LayoutFlags::add_to(CLI::App& app) {

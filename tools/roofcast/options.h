@@ -25,7 +25,7 @@ struct ModelOptions {
 
 struct MachineOptions {
   std::string hardware = "h100-sxm";
-  std::string model = "ideal";
+  std::string model = "kernel";
 
   void add_to(CLI::App& app);
 };
