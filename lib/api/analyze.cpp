@@ -2,6 +2,7 @@
 
 #include "time/costing.h"
 #include "api/formulas.h"
+#include "api/rows.h"
 #include "api/totals.h"
 #include "ops/op_info.h"
 #include "support/diagnostic.h"
@@ -35,12 +36,6 @@ std::optional<std::vector<int64_t>> shape_of(Type type, const Bindings& values) 
     dims.push_back(*v);
   }
   return dims;
-}
-
-std::string join(const std::vector<int64_t>& dims) {
-  std::string text;
-  for (int64_t d : dims) text += (text.empty() ? "" : "×") + std::to_string(d);
-  return text.empty() ? "scalar" : text;
 }
 
 // The module path of a node. Exporters note "…/layer1: pkg.Sequential/layer1.0: pkg.Block/conv: aten.conv":
@@ -206,27 +201,12 @@ private:
       const Instance& instance = costing_.instance_of(id);
       const Bindings& values = costing_.values();
       Group& group = a_.groups.emplace_back();
-      if (const auto own = knee_of(p)) group.knee = own;
+      group.knee = knee_of(p, hardware_);
       const Type out = instance.outputs.empty() ? nullptr : instance.outputs[0];
       const Type in = instance.inputs.empty() ? nullptr : instance.inputs[0];
-      if (p.kind == Kind::contraction && !p.factors.empty()) {
-        std::vector<int64_t> sizes;
-        for (const FactorSize& f : p.factors)
-          if (f.size != 1) sizes.push_back(f.size);
-        group.size = join(sizes);
-      } else if (const auto to = shape_of(out, values)) {
-        const auto from = shape_of(in, values);
-        if (p.kind == Kind::convolution && from) group.size = join(*from) + " → " + join({to->begin() + (to->size() > 1), to->end()});
-        else group.size = join(*to);
-      }
+      group.size = problem_size(p, shape_of(in, values), shape_of(out, values));
       if (out && out->is_tensor()) group.size += " " + std::string(short_name(out->dtype));
     }
-  }
-
-  std::optional<double> knee_of(const Problem& p) const {
-    const auto rate = p.matrix_flops > 0 ? matrix_rate(hardware_, p.math) : vector_rate(hardware_, p.math);
-    const auto bandwidth = memory_bandwidth(hardware_);
-    return rate && bandwidth ? std::optional(*rate / *bandwidth) : std::nullopt;
   }
 
   // Symbols that some type or trip count is made of, or that the user set.

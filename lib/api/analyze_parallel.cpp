@@ -1,9 +1,11 @@
 // Rows of one device under a layout: what each node does there, the collectives between, backward and
 // the optimizer in training. Of a pipeline, the slowest stage.
 #include "api/parallel.h"
+#include "api/rows.h"
 #include "api/totals.h"
 #include "hw/hardware.h"
 #include "support/diagnostic.h"
+#include "support/units.h"
 
 #include <algorithm>
 
@@ -22,6 +24,7 @@ public:
     a_ = std::move(base);
     a_.layout = layout_;
     a_.phase = parallel_.train ? "training" : "inference";
+    for (size_t i = 0; i < m_.nodes.size() && i < a_.ops.size(); ++i) scopes_.push_back(std::move(a_.ops[i].scope));
     a_.ops.clear(), a_.groups.clear(), a_.collectives.clear();
     const Pieces& pieces = layouts_.pieces(layout_);
     for (const auto& [index, count] : step_.slowest) {
@@ -57,6 +60,13 @@ private:
     return row;
   }
 
+  // Rows of the same problem are one line of a table.
+  void put_in_group(OpRow& row, const std::string& size, const std::optional<double>& knee) {
+    const auto [at, is_new] = groups_.try_emplace(row.phase + row.op + size, static_cast<int64_t>(a_.groups.size()));
+    if (is_new) a_.groups.push_back({size, knee});
+    row.group = at->second;
+  }
+
   void fill(OpRow& row, const Problem& p) {
     const double n = row.count;
     auto times_n = [&](std::optional<double> v) { return v ? std::optional(*v * n) : v; };
@@ -71,9 +81,18 @@ private:
     row.time_ideal = times_n(t.ideal), row.time = times_n(t.predicted);
     if (p.bytes_read + p.bytes_written > 0) row.intensity = (p.matrix_flops + p.vector_flops) / (p.bytes_read + p.bytes_written);
     if (t.bound != Bound::none) row.bound = std::string(name(t.bound));
+    std::string size = problem_size(p, std::nullopt, row.shape);
+    for (const OperandSize& o : p.operands)
+      if (o.is_output) {
+        size += " " + std::string(short_name(o.dtype));
+        break;
+      }
+    put_in_group(row, size, knee_of(p, hardware_));
   }
 
-  void name_row(OpRow& row, const Sharding::Site& site) {
+  // Scope, type and local dims of the node's first output.
+  void name_row(OpRow& row, NodeId id, const Sharding::Site& site) {
+    if (id.index < scopes_.size()) row.scope = scopes_[id.index];
     const Instance& instance = m_.instances[m_[site.node].instance.index];
     const Type type = instance.outputs.empty() ? nullptr : instance.outputs[0];
     if (!type || !type->is_tensor()) return;
@@ -107,13 +126,13 @@ private:
     const auto n = static_cast<double>(layout_.microbatches);
     OpRow& row = add_row(display_name(m_, id), std::string(m_.names[node.op_type]),
                          node.domain.valid() && !m_.names[node.domain].empty() ? std::string(m_.names[node.domain]) : "ai.onnx", "forward", n);
-    name_row(row, site);
+    name_row(row, id, site);
     if (site.has_work) fill(row, site.local);
     else row.flops = row.matrix_flops = row.vector_flops = row.bytes_read = row.bytes_written = row.t_math = row.t_hbm = row.t_comms = row.time_ideal = row.time = 0;
     if (parallel_.train && layout_.recompute == "full" && in_block && site.has_work) {
       const std::string again = row.name + ".recompute", op = row.op, domain = row.domain;
       OpRow& repeat = add_row(again, op, domain, "backward", n);
-      name_row(repeat, site), fill(repeat, site.local);
+      name_row(repeat, id, site), fill(repeat, site.local);
     }
   }
 
@@ -130,7 +149,7 @@ private:
       OpRow& row = add_row(display_name(m_, id) + of, std::string(m_.names[node.op_type]),
                            node.domain.valid() && !m_.names[node.domain].empty() ? std::string(m_.names[node.domain]) : "ai.onnx", "backward",
                            static_cast<double>(layout_.microbatches));
-      fill(row, b.problem);
+      name_row(row, id, site), fill(row, b.problem);
     }
   }
 
@@ -147,6 +166,8 @@ private:
     // What runs beside compute takes no time of the step.
     row.time = c.exposed * n;
     row.bound = "communication";
+    if (c.position != UINT32_MAX) row.scope = scopes_[m_.main().nodes[c.position].index];
+    put_in_group(row, format_bytes(entry.bytes) + " over " + std::to_string(entry.ranks) + " " + entry.axis, std::nullopt);
     auto same = [&](const CollectiveRow& r) {
       return r.kind == entry.kind && r.axis == entry.axis && r.bytes == entry.bytes && r.phase == entry.phase && r.link == entry.link && r.exposed == entry.exposed;
     };
@@ -162,6 +183,7 @@ private:
     row.bytes_read = bytes / 2, row.bytes_written = bytes / 2;
     row.t_math = 0, row.t_hbm = row.t_comms = row.time_ideal = row.time = step_.optimizer;
     row.bound = "memory";
+    put_in_group(row, format_bytes(bytes), std::nullopt);
   }
 
   // What the schedule adds to the sum of the rows.
@@ -173,6 +195,7 @@ private:
       OpRow& row = add_row("pipeline bubble", "bubble", "schedule", "forward", 1);
       row.time = rest;
       row.bound = "overhead";
+      put_in_group(row, layout_.text(), std::nullopt);
     }
   }
 
@@ -213,6 +236,8 @@ private:
   const Step& step_;
   Sharding& sharding_;
   TimeModel model_;
+  std::vector<std::optional<std::string>> scopes_;  // by node
+  std::map<std::string, int64_t> groups_;
   Analysis a_;
 };
 

@@ -378,7 +378,12 @@ struct Algebra {
     flatten(a), flatten(b);
     std::vector<Expr> kept;
     for (Expr e : args) {
-      auto beats = [&](Expr x, Expr y) { return is_min ? known_le(x, y) : known_le(y, x); };
+      // max(s, min(s, 512)) is s.
+      auto beats = [&](Expr x, Expr y) {
+        const ExprNode* n = y.node();
+        const bool absorbs = n && n->kind == (is_min ? ExprKind::max : ExprKind::min) && std::find(n->args.begin(), n->args.end(), x) != n->args.end();
+        return absorbs || (is_min ? known_le(x, y) : known_le(y, x));
+      };
       if (std::any_of(kept.begin(), kept.end(), [&](Expr k) { return beats(k, e); })) continue;
       std::erase_if(kept, [&](Expr k) { return beats(e, k); });
       kept.push_back(e);

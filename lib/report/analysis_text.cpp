@@ -152,6 +152,7 @@ std::string header(const Analysis& a) {
     if (!assumed && symbols.size() < 120) symbols += (symbols.empty() ? "" : ", ") + name + "=" + std::to_string(value);
   }
   if (!symbols.empty()) line += "symbols " + symbols + "\n";
+  if (a.layout.devices() > 1 || a.phase == "training") line += fmt::format("layout {}, {}\n", a.layout.text(), a.phase);
   return line;
 }
 
@@ -250,6 +251,7 @@ std::string analysis_text(const Analysis& a, const ViewOptions& options) {
     for (size_t i = shown; i < lines.size(); ++i) rest += lines[i].share;
     out += fmt::format("  … {} more rows, {} of time (--top 0)\n", lines.size() - shown, format_share(rest));
   }
+  if (!a.collectives.empty()) out += "\n" + collectives_text(a.collectives, options);
   return out + "\n" + coverage(a, options.color);
 }
 

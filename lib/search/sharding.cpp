@@ -309,6 +309,15 @@ private:
     }
   }
 
+  void add_parts(uint32_t value, int64_t n) {
+    std::vector<int64_t>& all = parts_[value];
+    if (std::find(all.begin(), all.end(), n) == all.end() && all.size() < 4) all.push_back(n);
+  }
+  void copy_parts(uint32_t from, uint32_t to) {
+    if (const auto at = parts_.find(from); at != parts_.end() && from != to)
+      for (int64_t n : std::vector(at->second)) add_parts(to, n);
+  }
+
   // Ops that take a dim apart into equal parts: their producers may be split part by part, up to the
   // product that makes the value.
   void collect_parts() {
@@ -321,11 +330,10 @@ private:
             if (d.kind == DimMap::Kind::product && d.factors.size() > 1 && inputs[k].valid() && tracked(inputs[k]))
               if (const auto n = evaluate(s.work->access.factors[d.factors[0]].size, s_.costing_.values());
                   n && *n > 1 && *n <= (s.work->access.factors[d.factors[0]].role == Role::whole ? 8 : 4))
-                parts_[s_.canonical(inputs[k])] = *n;
-      const auto wanted = outputs.empty() || !outputs[0].valid() ? parts_.end() : parts_.find(s_.canonical(outputs[0]));
-      if (wanted == parts_.end() || (s.work->kind != Kind::view && s.work->kind != Kind::pointwise)) continue;
+                add_parts(s_.canonical(inputs[k]), *n);
+      if (outputs.empty() || !outputs[0].valid() || (s.work->kind != Kind::view && s.work->kind != Kind::pointwise)) continue;
       for (ValueId v : inputs)
-        if (v.valid() && tracked(v)) parts_.try_emplace(s_.canonical(v), wanted->second);
+        if (v.valid() && tracked(v)) copy_parts(s_.canonical(outputs[0]), s_.canonical(v));
     }
   }
 
@@ -341,12 +349,12 @@ private:
             if (d.kind == DimMap::Kind::product && d.factors.size() > 1)
               if (const auto n = evaluate(s.work->access.factors[d.factors[0]].size, s_.costing_.values());
                   n && *n > 1 && *n <= UINT16_MAX && *n % axis_.ranks != 0)
-                parts_.try_emplace(out, *n);
+                add_parts(out, *n);
         continue;
       }
+      if (parts_.contains(out)) continue;
       for (ValueId v : inputs)
-        if (v.valid() && tracked(v))
-          if (const auto at = parts_.find(s_.canonical(v)); at != parts_.end()) parts_.try_emplace(out, at->second);
+        if (v.valid() && tracked(v)) copy_parts(s_.canonical(v), out);
     }
   }
 
@@ -395,7 +403,7 @@ private:
     rules.linear = op && s.gradient == Gradient::linear && (op->kind == Kind::pointwise || op->kind == Kind::view);
     rules.online_state = op && op->kind == Kind::softmax;
     if (outputs > 0 && m_.outputs(node)[0].valid())
-      if (const auto at = parts_.find(s_.canonical(m_.outputs(node)[0])); at != parts_.end()) rules.parts = {at->second};
+      if (const auto at = parts_.find(s_.canonical(m_.outputs(node)[0])); at != parts_.end()) rules.parts = at->second;
     bool carries = false;
     for_inputs(index, [&](ValueId v) { carries |= tracked(v) || s_.is_weight(v); });
     // What depends on no data that is split, and bodies, are computed by every rank.
@@ -747,7 +755,7 @@ private:
   std::map<uint32_t, Placement> pinned_;
   std::vector<uint32_t> last_;
   std::set<uint32_t> is_output_;
-  std::map<uint32_t, int64_t> parts_;  // by value
+  std::map<uint32_t, std::vector<int64_t>> parts_;  // by value
   std::deque<std::vector<Choice>> choices_;
   std::vector<std::vector<Option>> options_;
   std::map<std::tuple<int, double, int64_t, int64_t>, double> wires_;
