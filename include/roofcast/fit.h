@@ -16,6 +16,7 @@ struct FitOptions {
   bool families = false;               // instead of each device, those of a family together
   std::string leave_out;               // a device whose rows no fit may see
   bool leave_out_family = false;       // nor those of its family
+  int starts = 4;                      // of the search, the given one and others about it
   int generations = 120;               // of the search; more: slower, closer
 };
 

@@ -24,15 +24,19 @@ struct Stage {
   ConstantUse use;
   std::vector<std::string_view> families;
   Cache cache = Cache::any;
+  std::optional<Kind> kind = {};
 
   bool takes(const MeasuredRow& row) const {
     if (std::find(families.begin(), families.end(), row.family) == families.end()) return false;
+    if (kind && row.problems[0].kind != *kind) return false;
     return cache == Cache::any || (cache == Cache::eight_bits) == (attention_shape(row.problems[0]).kv_bits <= 8);
   }
 };
 const std::vector<Stage>& stages() {
   static const std::vector<Stage> all = {
-      {"streaming", ConstantUse::streaming, {"pointwise", "softmax_norm"}},
+      {"pointwise", ConstantUse::pointwise, {"pointwise"}},
+      {"softmax", ConstantUse::softmax, {"softmax_norm"}, {}, Kind::softmax},
+      {"normalization", ConstantUse::normalization, {"softmax_norm"}, {}, Kind::normalization},
       {"gemm16", ConstantUse::gemm16, {"gemm_bf16"}},
       {"gemm8", ConstantUse::gemm8, {"gemm_fp8"}},
       {"gemm_weights", ConstantUse::gemm_weights, {"gemm_int_weight"}},
@@ -103,30 +107,38 @@ private:
     return options_.uses.empty() || std::find(options_.uses.begin(), options_.uses.end(), stage.name) != options_.uses.end();
   }
 
+  // Only rows with an overhead in them tell how long it is.
+  static bool decided_by(const KernelConstant& c, const std::set<Timing>& timings) {
+    if (c.name == "eager_overhead") return timings.contains(Timing::eager);
+    if (c.name == "host_overhead") return timings.contains(Timing::host);
+    return c.name != "launch_overhead" || timings.contains(Timing::graph) || timings.contains(Timing::kernel);
+  }
+
   void fit_stage(const std::string& file, const std::vector<const RowDevice*>& devices, const Stage& stage) {
     if (!wanted(stage)) return;
-    std::vector<const KernelConstant*> which;
-    for (const KernelConstant& c : kernel_constant_table())
-      if (c.use == stage.use) which.push_back(&c);
     std::vector<Sample> samples;
+    std::set<Timing> timings;
     size_t rows = 0;
     std::set<std::string_view> sources;
     for (const RowDevice* device : devices) {
       Sample s{device, {}};
       for (const MeasuredRow& row : t_.rows)
         if (row.fitted && devices_.find(row) == device && stage.takes(row))
-          s.rows.push_back(&row), sources.insert(row.source);
+          s.rows.push_back(&row), sources.insert(row.source), timings.insert(row.timing);
       s.rows = thinned(s.rows, most_rows / devices.size() + 100);
       rows += s.rows.size();
       if (s.rows.size() >= 5) samples.push_back(std::move(s));
     }
+    std::vector<const KernelConstant*> which;
+    for (const KernelConstant& c : kernel_constant_table())
+      if (c.use == stage.use && decided_by(c, timings)) which.push_back(&c);
     if (which.empty() || samples.empty()) return;
     KernelConstants constants = devices.size() == 1 ? devices[0]->kernel.c : KernelConstants();
     for (const auto& [name, figure] : fitted_[file])
       for (const KernelConstant& c : kernel_constant_table())
         if (c.name == name) c.of(constants) = figure.value;
     for (const KernelConstant* c : which) c->of(constants) = c->start;
-    fit_constants(constants, which, [&](const KernelConstants& tried) { return loss(samples, tried); }, options_.generations);
+    fit_constants(constants, which, [&](const KernelConstants& tried) { return loss(samples, tried); }, options_.generations, options_.starts);
     std::string on;
     for (std::string_view source : sources) on += (on.empty() ? "" : ", ") + std::string(source);
     on += fmt::format(": {} rows of {}", rows, stage.families[0]);

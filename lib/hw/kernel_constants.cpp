@@ -10,7 +10,7 @@ using Use = ConstantUse;
 #define AT(member) offsetof(KernelConstants, member)
 // The same constants for each sort of kernel that multiplies matrices.
 #define GEMM(prefix, set)                                                                                                       \
-  {prefix "_call", "s", "of one call beside the launch: dispatch and the memory pipeline's ramp", AT(set.call), 1e-7, 8e-5, 2e-6, Use::set}, \
+  {prefix "_call", "s", "of one call: launch, dispatch and the memory pipeline's ramp", AT(set.call), 1e-7, 8e-5, 2e-6, Use::set}, \
       {prefix "_tile", "s", "fill and drain of one tile", AT(set.tile), 1e-8, 2e-5, 1e-6, Use::set},                                    \
       {prefix "_efficiency", "share", "of the peak, in tiles without end", AT(set.efficiency), 0.1, 1.1, 0.85, Use::set},              \
       {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 50, Use::set},                                \
@@ -27,7 +27,7 @@ using Use = ConstantUse;
       {prefix "_wide", "columns", "beyond 4096 that double a tile's time", AT(set.wide), 3e3, 1e7, 2e5, Use::set}
 
 #define PREFILL(prefix, set) \
-  {prefix "_call", "s", "of one call beside the launch", AT(set.call), 1e-6, 8e-5, 1e-5, Use::set}, \
+  {prefix "_call", "s", "of one call, its launch included", AT(set.call), 1e-6, 8e-5, 1e-5, Use::set}, \
   {prefix "_block", "s", "fill and drain of a block of queries", AT(set.block), 5e-8, 2e-5, 1.5e-6, Use::set}, \
   {prefix "_efficiency", "share", "of the matrix peak", AT(set.efficiency), 0.05, 1.2, 0.6, Use::set}, \
   {prefix "_head_fill", "elements", "of a head that filling the pipeline costs", AT(set.head_fill), 0.1, 200, 10, Use::set}, \
@@ -40,7 +40,7 @@ using Use = ConstantUse;
   {prefix "_tail", "share", "of the longest block that nothing fills", AT(set.tail), 1e-3, 2, 0.3, Use::set}, \
   {prefix "_sequence", "s", "of a sequence on one core", AT(set.sequence), 1e-9, 5e-5, 1e-7, Use::set}
 #define DECODE(prefix, set) \
-  {prefix "_call", "s", "of one call beside the launch", AT(set.call), 1e-6, 8e-5, 8e-6, Use::set}, \
+  {prefix "_call", "s", "of one call, its launch included", AT(set.call), 1e-6, 8e-5, 8e-6, Use::set}, \
   {prefix "_block", "s", "of one sequence and kv head on a core", AT(set.block), 5e-8, 2e-5, 1.5e-6, Use::set}, \
   {prefix "_core_rate", "B/clock", "into one core", AT(set.core_rate), 1, 400, 16, Use::set}, \
   {prefix "_most_splits", "parts", "that the keys of a sequence are split into", AT(set.most_splits), 1, 256, 24, Use::set}, \
@@ -53,10 +53,35 @@ using Use = ConstantUse;
   {prefix "_head", "s", "of a query head on one core", AT(set.head), 1e-10, 3e-6, 1e-8, Use::set}, \
   {prefix "_step", "s", "of 64 keys on one core", AT(set.step), 1e-10, 2e-6, 1e-8, Use::set}
 
+#define LINES(prefix, set, use) \
+  {prefix "_line", "s", "of a line on a core", AT(set.line), 1e-9, 1e-5, 1e-7, Use::use}, \
+  {prefix "_rate", "B/clock", "through one core", AT(set.rate), 1, 500, 30, Use::use}, \
+  {prefix "_flops", "share", "of the vector peak", AT(set.flops), 0.01, 10, 1, Use::use}
+#define CALL(prefix, set, use) {prefix "_call", "s", "of one call beside the launch", AT(set.call), 1e-8, 8e-5, 1e-6, Use::use}
+#define AGAIN(prefix, set, use) \
+  {prefix "_again", "", "of the bytes read, by further passes over lines that were not kept", AT(set.again), 1e-3, 4, 0.5, Use::use}, \
+  {prefix "_resident", "lines", "on a core at a time", AT(set.resident), 1, 64, 8, Use::use}, \
+  {prefix "_cache", "share", "of L2, against a kernel that passes once", AT(set.cache), 0.1, 10, 1, Use::use}
+
 constexpr KernelConstant table[] = {
-    {"launch_overhead", "s", "least time from one kernel's start to the next one's", AT(launch_overhead), 5e-8, 5e-5, 1.6e-06, Use::streaming},
-    {"eager_overhead", "s", "that an eager framework adds to one call between two events", AT(eager_overhead), 1e-6, 2e-4, 1.4e-05, Use::streaming},
-    {"host_overhead", "s", "that a host's clock around one call and its synchronisation adds", AT(host_overhead), 1e-6, 2e-4, 1.4e-05, Use::streaming},
+    {"launch_overhead", "s", "least time from one kernel's start to the next one's", AT(launch_overhead), 5e-8, 5e-5, 1.6e-06, Use::pointwise},
+    {"eager_overhead", "s", "that an eager framework adds to one call between two events", AT(eager_overhead), 1e-6, 2e-4, 1.4e-05, Use::pointwise},
+    {"host_overhead", "s", "that a host's clock around one call and its synchronisation adds", AT(host_overhead), 1e-6, 2e-4, 1.4e-05, Use::pointwise},
+    {"stream_read", "share", "of the memory bandwidth, of reading", AT(stream_read), 0.3, 1.2, 0.85, Use::pointwise},
+    {"stream_write", "share", "of the memory bandwidth, of writing", AT(stream_write), 0.3, 1.2, 0.85, Use::pointwise},
+    {"stream_l2_rate", "B/clock", "between L2 and one core", AT(stream_l2_rate), 2, 256, 30, Use::pointwise},
+    {"stream_kept_from", "share", "of L2: what passes once stays up to this", AT(stream_kept_from), 0.05, 1.5, 0.4, Use::pointwise},
+    {"stream_kept_to", "share", "of L2: nothing of what passes once stays from here on", AT(stream_kept_to), 0.3, 4, 1.1, Use::pointwise},
+    LINES("pointwise", pointwise, pointwise),
+    LINES("gated", gated, pointwise),
+    CALL("softmax", softmax, softmax),
+    LINES("softmax", softmax, softmax),
+    CALL("long_softmax", long_softmax, softmax),
+    LINES("long_softmax", long_softmax, softmax),
+    AGAIN("long_softmax", long_softmax, softmax),
+    CALL("normalization", normalization, normalization),
+    LINES("normalization", normalization, normalization),
+    AGAIN("normalization", normalization, normalization),
     {"l2_kept_from", "share", "of L2: a working set up to this stays", AT(l2_kept_from), 0.05, 1.5, 0.4, Use::gemm16},
     {"l2_kept_to", "share", "of L2: nothing of a working set from here on stays", AT(l2_kept_to), 0.3, 4, 1.1, Use::gemm16},
 
@@ -85,6 +110,9 @@ constexpr KernelConstant table[] = {
     {"vector_lanes", "channels", "channels that convolutions of a CPU take at once", AT(vector_lanes), 1, 32, 5.7, Use::cpu},
     {"memory_overlap", "share", "of the lesser of math and memory that hides behind the greater", AT(memory_overlap), 0.02, 1, 0.14, Use::cpu},
 };
+#undef LINES
+#undef CALL
+#undef AGAIN
 #undef GEMM
 #undef PREFILL
 #undef DECODE

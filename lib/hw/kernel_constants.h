@@ -14,7 +14,7 @@ namespace roofcast {
 
 // Of matrix products by one sort of kernel.
 struct GemmConstants {
-  double call = 0;                // s: of one call beside the launch: dispatch, ramp of the memory pipeline
+  double call = 0;                // s: of one call: launch, dispatch, ramp of the memory pipeline
   double tile = 0;                // s: fill and drain of one tile
   double efficiency = 1;          // of the peak, of tiles without end
   double l2_rate = 1e9;           // bytes a clock and core from L2 into the core
@@ -33,7 +33,7 @@ struct GemmConstants {
 
 // Of fused attention over many queries.
 struct PrefillConstants {
-  double call = 0;                // s: of one call beside the launch
+  double call = 0;                // s: of one call, its launch included
   double block = 0;               // s: fill and drain of a block of queries
   double efficiency = 1;          // of the matrix peak
   double head_fill = 0;           // elements of a head that the pipeline's fill costs beside
@@ -49,7 +49,7 @@ struct PrefillConstants {
 
 // Of fused attention of one query a sequence over cached keys.
 struct DecodeConstants {
-  double call = 0;                // s: of one call beside the launch
+  double call = 0;                // s: of one call, its launch included
   double block = 0;               // s: of one sequence and kv head on a core
   double core_rate = 1e9;         // bytes a clock and core
   double most_splits = 1;         // parts that the keys of a sequence are split into
@@ -63,10 +63,26 @@ struct DecodeConstants {
   double step = 0;                // s: of 64 keys on one core
 };
 
+// Of kernels that pass over lines of their operands, which a core takes one by one.
+struct LineConstants {
+  double call = 0;                // s: of one call beside the launch
+  double line = 0;                // s: of a line on a core
+  double rate = 1e9;              // bytes a clock and core
+  double flops = 1;               // share of the vector peak
+  double again = 0;               // of the bytes read: what further passes read, once a line is not kept
+  double resident = 1;            // lines on a core at a time
+  double cache = 1;               // of L2, against a kernel that passes once
+};
+
 struct KernelConstants {
   double launch_overhead = 0;
   double eager_overhead = 0;
   double host_overhead = 0;
+
+  double stream_read = 1, stream_write = 1;         // of the memory bandwidth
+  double stream_l2_rate = 1e9;                      // bytes a clock and core out of L2
+  double stream_kept_from = 0.5, stream_kept_to = 1;  // as l2_kept, of kernels that pass once
+  LineConstants pointwise, gated, softmax, long_softmax, normalization;
 
   double l2_kept_from = 0.5, l2_kept_to = 1;  // working set of L2's size that stays in it, and that does not at all
 
@@ -84,7 +100,7 @@ struct KernelConstants {
 
 // What a constant is fitted with.
 enum class ConstantUse : uint8_t {
-  cpu, streaming, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, prefill, prefill8, decode, decode8, collective,
+  cpu, pointwise, softmax, normalization, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, prefill, prefill8, decode, decode8, collective,
 };
 
 struct KernelConstant {

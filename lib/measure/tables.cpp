@@ -79,15 +79,17 @@ struct RowsOp {
   int reads, weights, flops;
   Role line = Role::pass;
 };
+// Of a kernel of any exponent: log2 and exp2 in more than single precision, as device libraries have it.
+constexpr int power = 30;
 constexpr RowsOp rows_ops[] = {
     {"add", "pointwise", Kind::pointwise, 2, 0, 1},
     {"mul", "pointwise", Kind::pointwise, 2, 0, 1},
     {"div", "pointwise", Kind::pointwise, 2, 0, 1},
-    {"pow", "pointwise", Kind::pointwise, 2, 0, 1},
+    {"pow", "pointwise", Kind::pointwise, 2, 0, power},
     {"add_scalar", "pointwise", Kind::pointwise, 1, 0, 1},
     {"mul_scalar", "pointwise", Kind::pointwise, 1, 0, 1},
     {"div_scalar", "pointwise", Kind::pointwise, 1, 0, 1},
-    {"pow_scalar", "pointwise", Kind::pointwise, 1, 0, 1},
+    {"pow_scalar", "pointwise", Kind::pointwise, 1, 0, power},
     {"gelu", "pointwise", Kind::pointwise, 1, 0, scalar_cost::gelu_erf},
     {"relu", "pointwise", Kind::pointwise, 1, 0, scalar_cost::relu},
     {"tanh", "pointwise", Kind::pointwise, 1, 0, scalar_cost::special},

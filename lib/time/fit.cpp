@@ -34,7 +34,7 @@ void search_grid(KernelConstants& constants, std::span<const KernelConstant* con
 }  // namespace
 
 void fit_constants(KernelConstants& constants, std::span<const KernelConstant* const> which,
-                   const std::function<double(const KernelConstants&)>& loss, int generations) {
+                   const std::function<double(const KernelConstants&)>& loss, int generations, int starts) {
   std::vector<double> start;
   std::vector<Bounds> bounds;
   for (const KernelConstant* c : which) start.push_back(c->of(constants)), bounds.push_back({c->low, c->high});
@@ -45,7 +45,7 @@ void fit_constants(KernelConstants& constants, std::span<const KernelConstant* c
     KernelConstants tried = constants;
     set(tried, values);
     return loss(tried);
-  }, std::move(start), bounds, generations));
+  }, std::move(start), bounds, generations, starts));
 }
 
 double fit_cpu_constants(Hardware& hardware, std::span<const TimedProblem> timed, const std::string& fitted_on) {

@@ -11,9 +11,9 @@
 
 namespace roofcast {
 
-// Searches the constants in `which` for the least `loss`, from where they are.
+// Searches the constants in `which` for the least `loss`, from where they are and from `starts` − 1 places about.
 void fit_constants(KernelConstants& constants, std::span<const KernelConstant* const> which,
-                   const std::function<double(const KernelConstants&)>& loss, int generations);
+                   const std::function<double(const KernelConstants&)>& loss, int generations, int starts);
 
 struct TimedProblem {
   Problem problem;

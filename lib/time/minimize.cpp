@@ -115,16 +115,22 @@ void evolve(const Loss& loss, Vector& best, double& least, std::span<const Bound
 
 }  // namespace
 
-std::vector<double> minimize(const Loss& loss, std::vector<double> x, std::span<const Bounds> bounds, int generations) {
-  for (size_t i = 0; i < x.size(); ++i) x[i] = std::clamp(x[i], bounds[i].low, bounds[i].high);
-  if (x.empty()) return x;
-  double least = loss(x);
-  descend(loss, x, least, bounds, 3);
-  if (generations > 0) {
-    evolve(loss, x, least, bounds, generations);
-    descend(loss, x, least, bounds, 2);
+std::vector<double> minimize(const Loss& loss, std::vector<double> start, std::span<const Bounds> bounds, int generations, int starts) {
+  std::vector<double> best;
+  double least_of_all = 0;
+  Normal normal;
+  for (int s = 0; s < std::max(1, starts) && !start.empty(); ++s) {
+    std::vector<double> x = start;
+    for (size_t i = 0; i < x.size(); ++i) x[i] = std::clamp(s == 0 ? x[i] : x[i] * std::exp(normal()), bounds[i].low, bounds[i].high);
+    double least = loss(x);
+    descend(loss, x, least, bounds, 3);
+    if (generations > 0) {
+      evolve(loss, x, least, bounds, generations);
+      descend(loss, x, least, bounds, 2);
+    }
+    if (s == 0 || least < least_of_all) least_of_all = least, best = std::move(x);
   }
-  return x;
+  return best;
 }
 
 }  // namespace roofcast

@@ -47,6 +47,7 @@ int run(int argc, char** argv) {
   fitting->add_option("--use", fit_options.uses, "sorts of kernel: streaming, gemm16, gemm8, …; else all")->type_name("NAME");
   fitting->add_flag("--families", fit_options.families, "devices of a family together, for families/*.toml");
   fitting->add_option("--generations", fit_options.generations, "of the search")->capture_default_str()->check(CLI::Range(0, 10000));
+  fitting->add_option("--starts", fit_options.starts, "places that the search starts from")->capture_default_str()->check(CLI::Range(1, 1000));
   fitting->footer("Example:\n  roofcast-accuracy fit measured/*.csv --write hwspecs --gpu h100-sxm\n");
   try {
     app.parse(argc, argv);

@@ -93,7 +93,7 @@ Kernel attention_time(const AttentionShape& s, const KernelDevice& d, Explanatio
   const bool one = s.queries <= most_decode_queries && s.keys > s.queries;
   const Parts p = one ? decode(s, d, explanation) : prefill(s, d, explanation);
   Kernel k;
-  k.overhead = d.c.launch_overhead + p.call;
+  k.overhead = p.call;
   k.compute = p.compute, k.memory = p.memory;
   k.seconds = k.overhead + p.seconds + p.append;
   if (explanation) {

@@ -101,7 +101,7 @@ Kernel gemm_time(const GemmShape& s, const KernelDevice& d, Explanation* explana
   const double slower = 1 + c.throttle * std::max(0.0, use - c.throttle_from);
 
   Kernel k;
-  k.overhead = d.c.launch_overhead + c.call;
+  k.overhead = c.call;
   k.compute = best.compute * slower, k.memory = best.memory;
   k.seconds = k.overhead + best.seconds * slower;
   if (explanation) {

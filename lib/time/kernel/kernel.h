@@ -80,6 +80,7 @@ struct StreamShape {
   double rows = 1, cols = 1;     // cols: the line that a reduction, softmax or normalization runs along
   double bytes_read = 0, bytes_written = 0, flops = 0;
   MathType math = MathType::fp32;
+  bool gated = false;            // an activation times a second operand, as in SwiGLU
 };
 
 Kernel gemm_time(const GemmShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);

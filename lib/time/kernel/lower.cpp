@@ -129,6 +129,12 @@ StreamShape stream_shape(const Problem& p) {
   s.kind = p.kind, s.math = p.math;
   s.bytes_read = p.bytes_read, s.bytes_written = p.bytes_written, s.flops = p.vector_flops;
   for (const FactorSize& f : p.factors) (f.role == Role::pass || f.role == Role::lookup ? s.rows : s.cols) *= size_of(f);
+  if (const OperandSize* o = first_output(p); o && p.kind == Kind::pointwise) {
+    const double points = o->bytes * 8 / std::max(1, bits(o->dtype));
+    s.gated = p.vector_flops > 2 * points && p.bytes_read > 1.9 * p.bytes_written;
+  }
+  // Where nothing is reduced, the last dim is the line.
+  if (s.cols == 1 && !p.factors.empty() && p.factors.back().size > 0) s.cols = size_of(p.factors.back()), s.rows /= s.cols;
   return s;
 }
 
