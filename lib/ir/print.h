@@ -3,7 +3,7 @@
 //   opset "" 20
 //   graph @main(%x: f32[batch, 64]) -> (%y) {
 //     weight %w: f32[64, 10] bytes 2560
-//     const %shape: i64[2] = [-1, 10]
+//     const %shape: i64[2] bytes 16 = [-1, 10]
 //     %t = MatMul(%x, %w) : f32[batch, 10] @"/fc/MatMul" in "fc"
 //     %y = Reshape(%t, %shape) {allowzero = 0} : f32[batch, 10]
 //   }

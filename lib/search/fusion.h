@@ -25,6 +25,11 @@ struct FusionGraph {
     uint32_t node = 0;          // at the other end
     uint32_t value = 0;         // root of the views between them
   };
+  // Elements that run together: `length` of them, each `inner` apart in memory. 1: none; inner < 0: not
+  // one run. Views keep it, whatever shape they show.
+  struct Block {
+    double length = 1, inner = 1;
+  };
   struct Op {
     NodeId node;
     uint32_t position = 0;      // in the main region
@@ -35,13 +40,17 @@ struct FusionGraph {
     double seconds = 0;
     Time time;
     double elements = 0;        // of the first output
-    double lines = 0, length = 0;   // of a reduction: how many, how long; 0: none
-    double k = 0, n = 0, m = 0;     // of a product: summed size; what weights alone give; the rest
+    double lines = 0;               // of a reduction: how many
+    Block reduced;                  // and what a line is made of
+    bool permutes = false;          // its output's elements come in another order than its input's
+    double k = 0, n = 0, m = 0;     // of a product: summed size; what operand B alone gives; the rest
+    double rows = 0;                // of m: what operand A alone gives
     double head = 0;                // of a product of activations: its output's last dim
     bool weighted = false;          // a product with a weight
     bool alone = false;             // cannot be fused at all
     std::vector<uint32_t> inputs;   // values (roots)
     std::vector<double> input_bytes;
+    std::vector<Block> spread;      // by input: over what it is broadcast
     std::vector<uint32_t> outputs;
     std::vector<double> output_bytes;
   };
@@ -52,6 +61,9 @@ struct FusionGraph {
   std::vector<bool> is_output;                  // by value
 };
 FusionGraph fusion_graph(Costing& costing, const Fold& fold);
+
+inline bool is_product(Kind k) { return k == Kind::contraction || k == Kind::convolution; }
+inline bool reduces(const FusionGraph::Op& op) { return op.reduced.length > 1; }
 
 // A set of ops as one kernel.
 struct FusedKernel {
@@ -73,16 +85,17 @@ public:
   FusedKernel kernel(const std::vector<uint32_t>& members) const;
   bool convex(const std::vector<uint32_t>& members) const;
 
-  // Groups of two ops or more; every other op runs alone. Small graphs exactly, large ones by merging
-  // the pair of neighbours that saves most, beginning with whole attentions.
-  std::vector<std::vector<uint32_t>> plan() const;
+  // Groups of two ops or more; every other op runs alone. Connected parts of up to so many ops exactly,
+  // larger ones by merging the pair of neighbours that saves most, beginning with whole attentions.
+  static constexpr size_t exact_ops = 14;
+  std::vector<std::vector<uint32_t>> plan(size_t exact = exact_ops) const;
 
   // Why a group does not take in more of its neighbours.
   std::string limits_of(const std::vector<uint32_t>& members) const;
 
 private:
   double hidden(const Problem& p) const;
-  std::vector<std::vector<uint32_t>> exact(const std::vector<uint32_t>& component) const;
+  std::vector<std::vector<uint32_t>> every_order(const std::vector<uint32_t>& component) const;
   std::vector<std::vector<uint32_t>> greedy(const std::vector<uint32_t>& component) const;
   std::vector<uint32_t> attention_of(uint32_t second) const;
 

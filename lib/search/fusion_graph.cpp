@@ -7,12 +7,71 @@
 namespace roofcast {
 namespace {
 
-bool is_product(Kind k) { return k == Kind::contraction || k == Kind::convolution; }
 bool is_reducing(Kind k) { return k == Kind::reduction || k == Kind::softmax || k == Kind::normalization; }
 
 // Kinds that tiles can pass through.
 bool fusable(Kind k) {
   return is_product(k) || is_reducing(k) || k == Kind::pointwise || k == Kind::movement || k == Kind::lookup;
+}
+
+// The factors of these dims that are taken, as one run of elements.
+template <class Taken> FusionGraph::Block block_of(const OperandMap& map, const std::vector<FactorSize>& sizes, Taken&& taken) {
+  FusionGraph::Block block;
+  bool began = false, ended = false;
+  for (auto d = map.dims.rbegin(); d != map.dims.rend(); ++d)
+    for (auto f = d->factors.rbegin(); f != d->factors.rend(); ++f) {
+      const auto size = static_cast<double>(sizes[*f].size);
+      if (size == 1) continue;
+      if (taken(*f)) {
+        if (ended) block.inner = -1;
+        block.length *= size, began = true;
+      } else if (began) {
+        ended = true;
+      } else {
+        block.inner *= size;
+      }
+    }
+  return block;
+}
+
+bool has_factor(const OperandMap& map, uint8_t factor) {
+  return std::any_of(map.dims.begin(), map.dims.end(), [&](const DimMap& d) { return std::find(d.factors.begin(), d.factors.end(), factor) != d.factors.end(); });
+}
+
+// Whether the factors that both have come in another order.
+bool reordered(const OperandMap& in, const OperandMap& out, const std::vector<FactorSize>& sizes) {
+  auto shared = [&](const OperandMap& map, const OperandMap& other) {
+    std::vector<uint8_t> order;
+    for (const DimMap& d : map.dims)
+      for (uint8_t f : d.factors)
+        if (sizes[f].size != 1 && has_factor(other, f)) order.push_back(f);
+    return order;
+  };
+  return shared(in, out) != shared(out, in);
+}
+
+// What the op's loops say of lines, order and broadcasts.
+// `slots`: the place of each input among the node's.
+void read_access(FusionGraph::Op& op, const std::vector<size_t>& slots) {
+  const Access& access = op.work->access;
+  const std::vector<FactorSize>& sizes = op.problem.factors;
+  op.spread.resize(op.inputs.size());
+  const bool known = !access.inputs.empty() && !access.outputs.empty() && access.factors.size() == sizes.size();
+  const bool moves = op.kind == Kind::movement || op.kind == Kind::lookup;
+  if (!known) {
+    op.permutes = moves && !op.inputs.empty();
+    if (is_reducing(op.kind)) op.alone = true;
+    return;
+  }
+  if (is_reducing(op.kind)) {
+    op.reduced = block_of(access.inputs[0], sizes, [&](uint8_t f) { return sizes[f].role != Role::pass; });
+    op.alone |= std::any_of(sizes.begin(), sizes.end(), [](const FactorSize& f) { return f.role == Role::window; });
+  }
+  op.permutes = op.kind == Kind::lookup || (moves && !access.inputs[0].outside && reordered(access.inputs[0], access.outputs[0], sizes));
+  const bool broadcasts = op.kind == Kind::pointwise || op.kind == Kind::movement;
+  for (size_t i = 0; broadcasts && i < slots.size(); ++i)
+    if (slots[i] < access.inputs.size() && !access.inputs[slots[i]].outside)
+      op.spread[i] = block_of(access.outputs[0], sizes, [&](uint8_t f) { return sizes[f].role == Role::pass && !has_factor(access.inputs[slots[i]], f); });
 }
 
 }  // namespace
@@ -30,10 +89,11 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
     const auto inputs = m.inputs(node), outputs = m.outputs(node);
     const Costing::Cost cost = costing.cost(id);
     if (cost.group < 0 && cost.uncounted.empty()) {
-      // A view: another name for its input. What is known at compile time has no maker.
-      if (cost.work == nullptr || cost.work->kind == Kind::view)
-        if (!costing.free(id) || (m.instances[node.instance.index].op && m.instances[node.instance.index].op->kind == Kind::view))
-          if (!inputs.empty() && inputs[0].valid() && !outputs.empty() && outputs[0].valid()) root[outputs[0].index] = root_of(inputs[0]);
+      // A view, or a transpose that moves nothing: another name for its input. What is known at compile
+      // time has no maker.
+      const OpInfo* info = m.instances[node.instance.index].op;
+      const bool renames = (info && info->kind == Kind::view) || (cost.work && cost.work->kind == Kind::movement);
+      if (renames && !inputs.empty() && inputs[0].valid() && !outputs.empty() && outputs[0].valid()) root[outputs[0].index] = root_of(inputs[0]);
       continue;
     }
     FusionGraph::Op op;
@@ -47,8 +107,10 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
       op.seconds = op.time.predicted.value_or(0);
     }
     op.alone = cost.group < 0 || !fusable(op.kind) || node.region_count > 0;
+    std::vector<size_t> slots;
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].valid()) continue;
+      slots.push_back(i);
       const double bytes = i < op.problem.operands.size() ? op.problem.operands[i].bytes : 0;
       op.inputs.push_back(root_of(inputs[i])), op.input_bytes.push_back(bytes);
       const Value& v = m[inputs[i]];
@@ -64,21 +126,20 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
     }
     if (!outputs.empty() && outputs[0].valid() && m[outputs[0]].type && m[outputs[0]].type->is_tensor())
       op.elements = evaluate_real(m[outputs[0]].type->elements(), costing.values()).value_or(0);
-    double pass = 1, summed = 1, n = 1, first = 1;
+    if (op.work) read_access(op, slots);
+    double pass = 1, summed = 1, n = 1, first = 1, rows = 1;
     for (const FactorSize& f : op.problem.factors) {
       const auto size = static_cast<double>(f.size);
-      const bool out0 = f.operands >> 16 & 1, in0 = f.operands & 1;
+      const bool out0 = f.operands >> 16 & 1, in0 = f.operands & 1, in1 = f.operands >> 1 & 1;
       if (f.role == Role::pass) pass *= size;
       if (f.role == Role::reduce || f.role == Role::online || f.role == Role::window || f.role == Role::whole) summed *= size;
       if (f.role == Role::pass && out0 && !in0) n *= size;
       if (f.role == Role::pass && out0 && in0) first *= size;
+      if (f.role == Role::pass && out0 && in0 && !in1) rows *= size;
     }
-    if (is_reducing(op.kind)) {
-      if (op.problem.factors.empty()) op.alone = true;
-      op.lines = pass, op.length = summed;
-    }
+    if (is_reducing(op.kind)) op.lines = pass;
     if (is_product(op.kind)) {
-      op.k = summed, op.n = n, op.m = first;
+      op.k = summed, op.n = n, op.m = first, op.rows = rows;
       if (!outputs.empty() && m[outputs[0]].type && !m[outputs[0]].type->dims.empty())
         op.head = evaluate_real(m[outputs[0]].type->dims.back(), costing.values()).value_or(0);
     }

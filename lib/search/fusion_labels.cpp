@@ -114,18 +114,22 @@ public:
     }
     return false;
   }
-  // An addition of a vector of weights.
+  // An addition of a vector of weights, or a product that has one.
   bool bias() const {
     if (any({"BiasGelu"})) return true;
     return std::any_of(members_.begin(), members_.end(), [&](uint32_t i) {
+      const auto inputs = m_.inputs(m_[g_.ops[i].node]);
+      if (type(i) == "Gemm") return inputs.size() > 2;
       if (type(i) != "Add") return false;
-      for (ValueId v : m_.inputs(m_[g_.ops[i].node]))
-        if (v.valid() && m_[v].storage == Storage::weight) return true;
-      return false;
+      return std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v.valid() && m_[v].storage == Storage::weight && !is_scalar(v); });
     });
   }
 
 private:
+  bool is_scalar(ValueId v) const {
+    const Type type = m_[v].type;
+    return type && type->ranked && std::all_of(type->dims.begin(), type->dims.end(), [](Expr d) { return d == Expr(1); });
+  }
   std::string_view type(uint32_t i) const { return m_.names[m_[g_.ops[i].node].op_type]; }
   bool comes_from_outside(uint32_t i) const {
     for (uint32_t v : g_.ops[i].inputs)

@@ -1,0 +1,402 @@
+// Whether a set of ops can be one kernel, what it moves and computes then, and how long that takes.
+#include "hw/hardware.h"
+#include "search/fusion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+namespace roofcast {
+namespace {
+
+using Op = FusionGraph::Op;
+using Block = FusionGraph::Block;
+
+constexpr double tile_rows = 64;       // rows of a product's tile that a core holds
+constexpr double tile_columns = 128;
+constexpr double widest_head = 512;    // of attention: queries, keys and values of a tile fit beside each other
+constexpr size_t outside = SIZE_MAX;
+
+bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
+bool exceeds(double a, double b) { return a > b * (1 + 1e-9); }
+bool same(const Block& a, const Block& b) { return near(a.length, b.length) && near(a.inner, b.inner); }
+
+class UnionFind {
+public:
+  explicit UnionFind(size_t n) : parent_(n), parts_(n) {
+    for (size_t i = 0; i < n; ++i) parent_[i] = i;
+  }
+  size_t find(size_t i) {
+    while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
+    return i;
+  }
+  void join(size_t a, size_t b) {
+    a = find(a), b = find(b);
+    if (a != b) parent_[a] = b, --parts_;
+  }
+  size_t parts() const { return parts_; }
+
+private:
+  std::vector<size_t> parent_;
+  size_t parts_;
+};
+
+// How the loops of a set's members become those of one kernel. All indices are places among the members,
+// which come in the order of the graph.
+class Tiling {
+public:
+  Tiling(const FusionGraph& graph, const std::vector<uint32_t>& members, double scratch)
+      : repeat(members.size(), 1), g_(graph), members_(members), scratch_(scratch), before_(members.size()), line_(members.size()) {
+    limit = fit();
+    if (limit.empty()) count_repeats();
+  }
+
+  std::string_view limit;          // why there is no such kernel; empty: there is
+  const Op* main = nullptr;        // the op whose loops the kernel has
+  std::vector<size_t> products;
+  bool siblings = false, attention = false;
+  double reload = 1;               // times that operands of the whole grid are read
+  double on_chip = 0;              // bytes
+  std::vector<double> repeat;      // how often each member is computed
+  bool feeds_product(size_t k) const { return before_[k]; }
+
+private:
+  struct Use {
+    size_t from, to, slot;         // an operand of `to` that a member makes
+  };
+  const Op& op(size_t k) const { return g_.ops[members_[k]]; }
+  size_t place(uint32_t op) const {
+    const auto at = std::lower_bound(members_.begin(), members_.end(), op);
+    return at != members_.end() && *at == op ? static_cast<size_t>(at - members_.begin()) : outside;
+  }
+
+  std::string_view fit() {
+    for (size_t k = 0; k < members_.size(); ++k) {
+      if (op(k).alone) return "an op that runs alone";
+      if (op(k).times != op(members_.size() - 1).times && members_.back() - members_.front() > 512) return "too far apart";
+      if (is_product(op(k).kind)) products.push_back(k);
+      if (reduces(op(k))) reducers_.push_back(k);
+      for (size_t i = 0; i < op(k).inputs.size(); ++i) {
+        const uint32_t maker = g_.maker[op(k).inputs[i]];
+        if (const size_t from = maker == UINT32_MAX ? outside : place(maker); from != outside) uses_.push_back({from, k, i});
+      }
+    }
+    if (!connected()) return "not connected";
+    for (size_t p : products) mark_before(p, before_);
+    if (std::string_view why = same_lines(); !why.empty()) return why;
+    if (products.empty()) return pointwise();
+    if (products.size() == 1) return one_product();
+    const bool chained = std::any_of(products.begin(), products.end(), [&](size_t p) { return before_[p]; });
+    return chained ? two_products() : sibling_products();
+  }
+
+  bool connected() const {
+    UnionFind parts(members_.size());
+    for (const Use& u : uses_) parts.join(u.from, u.to);
+    // Products of one operand are neighbours too.
+    for (size_t a = 0; a + 1 < products.size(); ++a)
+      for (size_t b = a + 1; b < products.size(); ++b)
+        if (!op(products[a]).inputs.empty() && !op(products[b]).inputs.empty() && op(products[a]).inputs[0] == op(products[b]).inputs[0])
+          parts.join(products[a], products[b]);
+    return parts.parts() == 1;
+  }
+
+  // What a member reads of the set, directly or not.
+  void mark_before(size_t member, std::vector<uint8_t>& before) const {
+    std::vector<uint8_t> wanted(members_.size());
+    wanted[member] = 1;
+    for (auto u = uses_.rbegin(); u != uses_.rend(); ++u)
+      if (wanted[u->to]) wanted[u->from] = before[u->from] = 1;
+  }
+
+  // All reductions run along the same lines, and what they give goes back to the line that it is of. A
+  // value is met in one order only: no transpose stands between an order and itself.
+  std::string_view same_lines() {
+    for (size_t r : reducers_) {
+      const Op& first = op(reducers_.front());
+      if (op(r).reduced.inner < 0) return "reduction order";
+      if (!same(first.reduced, op(r).reduced) || !near(first.lines, op(r).lines)) return "reduction order";
+    }
+    UnionFind order(2 * members_.size());
+    std::map<uint32_t, size_t> read;   // from outside → where first
+    for (size_t k = 0; k < members_.size(); ++k) {
+      const Op& o = op(k);
+      if (is_product(o.kind)) continue;
+      if (!o.permutes) order.join(2 * k, 2 * k + 1);
+      for (size_t i = 0; i < o.inputs.size(); ++i) {
+        if (o.kind == Kind::pointwise ? o.spread[i].length > 1 : i > 0) continue;
+        const uint32_t maker = g_.maker[o.inputs[i]];
+        if (const size_t from = maker == UINT32_MAX ? outside : place(maker); from != outside) {
+          order.join(2 * from + 1, 2 * k);
+        } else {
+          const auto [at, is_new] = read.try_emplace(o.inputs[i], 2 * k);
+          if (!is_new) order.join(at->second, 2 * k);
+        }
+      }
+    }
+    for (size_t k = 0; k < members_.size(); ++k)
+      if (op(k).permutes && order.find(2 * k) == order.find(2 * k + 1)) return "shape mismatch";
+    for (size_t r : reducers_)
+      if (order.find(2 * r) != order.find(2 * reducers_.front())) return "reduction order";
+    if (reducers_.empty()) return {};
+    const double lines = op(reducers_.front()).lines;
+    const Block reduced = op(reducers_.front()).reduced;
+    for (size_t r : reducers_) line_[r] = near(op(r).elements, lines);
+    for (const Use& u : uses_) {
+      const Op& to = op(u.to);
+      if (!line_[u.from] || reduces(to) || is_product(to.kind)) continue;
+      if (!exceeds(to.elements, lines)) line_[u.to] = 1;
+      else if (!same(to.spread[u.slot], reduced)) return "shape mismatch";
+    }
+    return {};
+  }
+
+  std::string_view pointwise() {
+    double grid = 0;
+    for (size_t k = 0; k < members_.size(); ++k) {
+      grid = std::max(grid, op(k).elements);
+      const bool heavier = main && (reduces(op(k)) ? op(k).seconds > main->seconds || !reduces(*main) : !reduces(*main) && op(k).elements > main->elements);
+      if (!main || heavier) main = &op(k);
+    }
+    if (reducers_.empty()) return {};
+    if (exceeds(grid, main->lines * main->reduced.length)) return "shape mismatch";
+    on_chip = main->reduced.length * 4 * 2;
+    // Longer lines take the online form: a pass for the state, a pass for the result.
+    if (on_chip > scratch_) reload = 2, on_chip = scratch_;
+    return {};
+  }
+
+  std::string_view one_product() {
+    const size_t product = products[0];
+    main = &op(product);
+    for (size_t k = 0; k < members_.size(); ++k) {
+      const Op& o = op(k);
+      if (k == product) continue;
+      if (before_[k]) {
+        if (main->kind == Kind::convolution) return "halo of a convolution";
+        if (reduces(o)) return "a reduction before a product";
+      } else if (reduces(o)) {
+        // A tile holds whole rows of the result.
+        if (!near(o.lines * o.reduced.length, main->elements)) return "shape mismatch";
+        if (o.reduced.inner != 1 || std::fmod(main->n, o.reduced.length) != 0) return "reduction order";
+        on_chip = o.reduced.length * tile_rows * 4;
+        if (on_chip > scratch_) return "tile too large";
+      } else if (exceeds(o.elements, main->elements)) {
+        return "shape mismatch";
+      }
+    }
+    if (on_chip == 0) on_chip = tile_rows * tile_columns * 4;
+    return {};
+  }
+
+  // Independent products of one operand.
+  std::string_view sibling_products() {
+    siblings = true;
+    main = &op(products[0]);
+    double widest = 0;
+    for (size_t p : products) {
+      const Op& o = op(p);
+      if (o.kind != Kind::contraction || !o.weighted) return "more than one product";
+      if (o.inputs.empty() || o.inputs[0] != main->inputs[0] || !near(o.k, main->k) || !near(o.m, main->m)) return "more than one product";
+      widest = std::max(widest, o.elements);
+    }
+    for (size_t k = 0; k < members_.size(); ++k) {
+      if (is_product(op(k).kind)) continue;
+      if (before_[k]) return "a prologue of several products";
+      if (reduces(op(k))) return "reduction order";
+      if (exceeds(op(k).elements, widest)) return "shape mismatch";
+    }
+    on_chip = tile_rows * tile_columns * 4 * static_cast<double>(products.size());
+    return {};
+  }
+
+  // Two products with lines of scores between, which are never whole.
+  std::string_view two_products() {
+    if (products.size() != 2) return "more than two products";
+    const Op& first = op(products[0]);
+    const Op& second = op(products[1]);
+    if (first.kind != Kind::contraction || second.kind != Kind::contraction || first.weighted || second.weighted) return "two products with weights";
+    if (!near(second.k, first.head)) return "shape mismatch";
+    if (first.k > widest_head || second.n > widest_head) return "tile too large";
+    std::vector<uint8_t> feeds_first(members_.size());
+    mark_before(products[0], feeds_first);
+    for (size_t k = 0; k < members_.size(); ++k) {
+      const Op& o = op(k);
+      if (is_product(o.kind)) continue;
+      const bool scores = before_[k] && !feeds_first[k];
+      if (reduces(o) && (!scores || o.reduced.inner != 1 || !near(o.reduced.length, first.head))) return "reduction order";
+      if (scores && o.permutes && near(o.elements, first.elements)) return "reduction order";
+      if (exceeds(o.elements, scores ? first.elements : std::max(first.elements, second.elements))) return "shape mismatch";
+    }
+    if (reducers_.empty()) return "no online form";
+    attention = true;
+    main = &first;
+    on_chip = (first.k + second.n + tile_columns) * tile_rows * 4;
+    return {};
+  }
+
+  // How often each member is computed: once for each place that it is broadcast to, unless that is the line
+  // that a core has at hand; operands of a product once for each tile that reads them.
+  void count_repeats() {
+    for (auto u = uses_.rbegin(); u != uses_.rend(); ++u) {
+      const Op& to = op(u->to);
+      double times = repeat[u->to];
+      if (is_product(to.kind)) {
+        const double size = u->slot == 0 ? to.n : to.rows, tile = u->slot == 0 ? tile_columns : tile_rows;
+        times = attention && u->slot == 0 ? 1 : std::max(1.0, std::ceil(size / tile));
+      } else if (!line_[u->from]) {
+        times *= to.spread[u->slot].length;
+      }
+      // A product is not computed again: its tile waits for what reads it.
+      if (!is_product(op(u->from).kind)) repeat[u->from] = std::max(repeat[u->from], times);
+    }
+  }
+
+  const FusionGraph& g_;
+  const std::vector<uint32_t>& members_;
+  double scratch_;
+  std::vector<Use> uses_;
+  std::vector<size_t> reducers_;
+  std::vector<uint8_t> before_;    // feeds a product
+  std::vector<uint8_t> line_;      // one value for each line
+};
+
+}  // namespace
+
+// Traffic and arithmetic that hide behind something slower decide between sets that take equally long.
+double FusionPlanner::hidden(const Problem& p) const {
+  constexpr double weight = 1e-6;
+  const double flops = p.vector_flops / vector_rate(hardware_, p.math).value_or(1e13);
+  return weight * ((p.bytes_read + p.bytes_written) * byte_time_ + flops);
+}
+
+bool FusionPlanner::convex(const std::vector<uint32_t>& members) const {
+  const uint32_t last = members.back();
+  auto inside = [&](uint32_t op) { return std::binary_search(members.begin(), members.end(), op); };
+  std::vector<uint32_t> stack;
+  std::set<uint32_t> seen;
+  auto push = [&](uint32_t op) {
+    for (const FusionGraph::Edge& e : g_.consumers[op])
+      if (e.node <= last && !inside(e.node) && seen.insert(e.node).second) stack.push_back(e.node);
+  };
+  for (uint32_t op : members) push(op);
+  while (!stack.empty()) {
+    const uint32_t op = stack.back();
+    stack.pop_back();
+    for (const FusionGraph::Edge& e : g_.consumers[op])
+      if (inside(e.node)) return false;
+    push(op);
+  }
+  return true;
+}
+
+namespace {
+
+// The operands of a set as one kernel: what comes in, the main op's own first, and what others read.
+void add_traffic(const FusionGraph& g, const std::vector<uint32_t>& members, const Tiling& tiling, Problem& p) {
+  auto inside = [&](uint32_t op) { return op != UINT32_MAX && std::binary_search(members.begin(), members.end(), op); };
+  const Op& main = *tiling.main;
+  std::map<uint32_t, double> in;
+  for (uint32_t i : members)
+    for (size_t k = 0; k < g.ops[i].inputs.size(); ++k)
+      if (!inside(g.maker[g.ops[i].inputs[k]])) {
+        double& bytes = in[g.ops[i].inputs[k]];
+        bytes = std::max(bytes, g.ops[i].input_bytes[k]);
+      }
+  double grid_bytes = 0;
+  for (const auto& [value, bytes] : in) grid_bytes = std::max(grid_bytes, bytes);
+  for (size_t k = 0; k < 2 && is_product(main.kind); ++k) {
+    const DType type = k < main.problem.operands.size() ? main.problem.operands[k].dtype : DType::float32;
+    const auto at = k < main.inputs.size() ? in.find(main.inputs[k]) : in.end();
+    p.operands.push_back({type, at == in.end() ? 0 : at->second, false});
+    if (at != in.end()) in.erase(at);
+  }
+  const DType other = main.problem.operands.empty() ? DType::float32 : main.problem.operands.front().dtype;
+  for (const auto& [value, bytes] : in) p.operands.push_back({other, bytes * (near(bytes, grid_bytes) ? tiling.reload : 1), false});
+  for (uint32_t i : members)
+    for (size_t j = 0; j < g.ops[i].outputs.size(); ++j) {
+      bool escapes = g.is_output[g.ops[i].outputs[j]], read = false;
+      for (const FusionGraph::Edge& e : g.consumers[i])
+        if (e.value == g.ops[i].outputs[j]) (inside(e.node) ? read : escapes) = true;
+      if (escapes || !read) p.operands.push_back({other, g.ops[i].output_bytes[j], true});
+    }
+  for (const OperandSize& o : p.operands) (o.is_output ? p.bytes_written : p.bytes_read) += o.bytes;
+}
+
+// One product as wide as all that share its operand.
+void widen(Problem& p, double times) {
+  for (FactorSize& f : p.factors)
+    if (f.role == Role::pass && (f.operands >> 16 & 1) && !(f.operands & 1) && f.size > 1) {
+      f.size = static_cast<int64_t>(std::llround(static_cast<double>(f.size) * times));
+      return;
+    }
+}
+
+// The loops of attention from those of its two products.
+void as_attention(Problem& p, const Op& first, const Op& second) {
+  int64_t batch = 1, queries = 1;
+  for (const FactorSize& f : first.problem.factors)
+    if (f.role == Role::pass && (f.operands & 1) && (f.operands >> 16 & 1)) (f.operands >> 1 & 1 ? batch : queries) *= f.size;
+  constexpr uint32_t result = 1u << 16;
+  p.kind = Kind::attention;
+  p.factors = {{batch, Role::pass, 7u | result},
+               {1, Role::pass, 1u | result},
+               {queries, Role::pass, 1u | result},
+               {static_cast<int64_t>(first.head), Role::online, 6u},
+               {static_cast<int64_t>(first.k), Role::reduce, 3u},
+               {static_cast<int64_t>(second.n), Role::pass, 4u | result}};
+}
+
+}  // namespace
+
+FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
+  FusedKernel out;
+  auto refuse = [&](std::string_view why) {
+    out.limit = why;
+    return out;
+  };
+  if (members.size() == 1) {
+    const Op& op = g_.ops[members[0]];
+    out.valid = true, out.seconds = op.seconds, out.time = op.time, out.problem = op.problem;
+    out.bytes = op.problem.bytes_read + op.problem.bytes_written;
+    out.cost = out.seconds + hidden(op.problem);
+    return out;
+  }
+  const Tiling tiling(g_, members, scratch_);
+  if (!tiling.limit.empty()) return refuse(tiling.limit);
+  if (!convex(members)) return refuse("a path leaves and comes back");
+  const Op& main = *tiling.main;
+  Problem& p = out.problem;
+  p.kind = main.kind, p.math = main.problem.math, p.factors = main.problem.factors, p.causal = main.problem.causal;
+  double prologue = 0;
+  for (size_t k = 0; k < members.size(); ++k) {
+    const Problem& own = g_.ops[members[k]].problem;
+    p.matrix_flops += own.matrix_flops;
+    p.vector_flops += own.vector_flops * tiling.repeat[k];
+    if (tiling.products.size() == 1 && tiling.feeds_product(k)) prologue += own.vector_flops * tiling.repeat[k];
+  }
+  add_traffic(g_, members, tiling, p);
+  if (tiling.siblings) {
+    double wide = 0;
+    for (size_t k : tiling.products) wide += g_.ops[members[k]].n;
+    widen(p, wide / main.n);
+  }
+  if (tiling.attention) as_attention(p, main, g_.ops[members[tiling.products[1]]]);
+  out.on_chip = tiling.on_chip, out.bytes = p.bytes_read + p.bytes_written;
+  Time t = predictor_(p);
+  if (!t.predicted || !t.math) return refuse("a figure that the hardware lacks");
+  // Operands of a product pass through a prologue on their way into the matrix unit, which waits for them.
+  if (prologue > 0) {
+    const double waits = prologue / vector_rate(hardware_, p.math).value_or(1e13);
+    const double products = p.matrix_flops / matrix_rate(hardware_, p.math).value_or(1e13);
+    const double math = std::max(*t.math, products + waits);
+    *t.predicted = model_ == TimeModel::ideal ? std::max(*t.predicted, math) : *t.predicted + (math - *t.math);
+    if (math > *t.ideal) t.ideal = math, t.bound = Bound::compute;
+    t.math = math;
+  }
+  out.valid = true, out.seconds = *t.predicted, out.cost = out.seconds + hidden(p), out.time = t;
+  return out;
+}
+
+}  // namespace roofcast

@@ -1,0 +1,54 @@
+// A model in textual IR, costed and ready for the fusion planner.
+#pragma once
+
+#include "ir/print.h"
+#include "passes/pass.h"
+#include "roofcast/hardware.h"
+#include "search/fusion.h"
+
+#include <catch2/catch.hpp>
+
+#include <memory>
+#include <string>
+
+namespace roofcast {
+
+struct FusionCase {
+  std::unique_ptr<Module> module;
+  Hardware hardware;
+  std::unique_ptr<Costing> costing;
+  Fold fold;
+  FusionGraph graph;
+  std::unique_ptr<FusionPlanner> planner;
+
+  FusionCase(const std::string& text, TimeModel model, const std::string& device = "h100-sxm") {
+    Result<std::unique_ptr<Module>> parsed = parse(text, "test");
+    INFO(text);
+    INFO((parsed ? std::string() : parsed.error().message));
+    REQUIRE(parsed);
+    module = std::move(*parsed);
+    REQUIRE(infer_types(*module));
+    Result<Hardware> loaded = load_hardware(device);
+    REQUIRE(loaded);
+    hardware = std::move(*loaded);
+    costing = std::make_unique<Costing>(*module, hardware, model, false);
+    costing->resolve();
+    fold = fold_blocks(*module, 3);
+    graph = fusion_graph(*costing, fold);
+    planner = std::make_unique<FusionPlanner>(graph, hardware, model);
+  }
+
+  double cost(const std::vector<std::vector<uint32_t>>& groups) const {
+    std::vector<char> in(graph.ops.size());
+    double sum = 0;
+    for (const auto& group : groups) {
+      sum += planner->kernel(group).cost;
+      for (uint32_t op : group) in[op] = 1;
+    }
+    for (uint32_t op = 0; op < graph.ops.size(); ++op)
+      if (!in[op]) sum += planner->kernel({op}).cost;
+    return sum;
+  }
+};
+
+}  // namespace roofcast
