@@ -105,6 +105,8 @@ private:
   Predictor predictor_;
   double scratch_ = 0;          // bytes of a core's own memory
   double byte_time_ = 0;        // s per byte of memory
+  mutable std::vector<uint32_t> seen_;  // by op: the search that met it last
+  mutable uint32_t search_ = 0;
 };
 
 // All-gather with a product, or a product with a reduce-scatter, in n steps: while one part computes,

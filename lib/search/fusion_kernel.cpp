@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
-#include <set>
 
 namespace roofcast {
 namespace {
@@ -275,10 +274,10 @@ bool FusionPlanner::convex(const std::vector<uint32_t>& members) const {
   const uint32_t last = members.back();
   auto inside = [&](uint32_t op) { return std::binary_search(members.begin(), members.end(), op); };
   std::vector<uint32_t> stack;
-  std::set<uint32_t> seen;
+  seen_.resize(g_.ops.size()), ++search_;
   auto push = [&](uint32_t op) {
     for (const FusionGraph::Edge& e : g_.consumers[op])
-      if (e.node <= last && !inside(e.node) && seen.insert(e.node).second) stack.push_back(e.node);
+      if (e.node <= last && seen_[e.node] != search_ && !inside(e.node)) seen_[e.node] = search_, stack.push_back(e.node);
   };
   for (uint32_t op : members) push(op);
   while (!stack.empty()) {
