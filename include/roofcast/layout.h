@@ -16,6 +16,7 @@ struct Layout {
   int64_t dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   int64_t zero = 0;                  // 1: optimizer, 2: gradients too, 3: weights too (FSDP)
   bool sp = false, sp_auto = false;  // sequence parallelism on the tensor axis; auto: if it is quicker
+  bool keep_gathered = false;        // with sp: what was gathered for forward is kept whole for backward
   int64_t microbatches = 1;
   std::string recompute = "none";    // none | selective | full
   int64_t interleave = 1;            // chunks of a pipeline stage

@@ -132,7 +132,7 @@ std::vector<BackwardProblem> backward_problems(Gradient gradient, const Problem&
     return all;
   }
   if (!f.has_work()) return all;
-  all.push_back({one_kernel(gradient, f, needs, inputs), -1});
+  all.push_back({one_kernel(gradient, f, needs, inputs), -1, f.kind == Kind::attention ? f.matrix_flops / 2 : 0});
   return all;
 }
 

@@ -25,6 +25,7 @@ uint32_t kept_operands(Gradient gradient, const Problem& forward, uint32_t needs
 struct BackwardProblem {
   Problem problem;
   int input = -1;   // whose gradient; −1: of all
+  double repeated_flops = 0;  // matrix FLOPs that forward did already (attention's scores)
 };
 std::vector<BackwardProblem> backward_problems(Gradient gradient, const Problem& forward, uint32_t needs);
 

@@ -14,7 +14,7 @@ std::string Layout::text() const {
   };
   axis("dp", dp), axis("tp", tp), axis("pp", pp), axis("cp", cp), axis("ep", ep);
   if (zero) add("zero=" + std::to_string(zero));
-  if (sp) add("sp");
+  if (sp) add(keep_gathered ? "sp=gathered" : "sp");
   axis("mb", microbatches), axis("vpp", interleave);
   if (recompute != "none") add("recompute=" + recompute);
   if (schedule != "1f1b") add("schedule=" + schedule);
@@ -34,8 +34,9 @@ Result<Layout> parse_layout(std::string_view text) {
     const std::string_view value = name.size() == item.size() ? "" : item.substr(name.size() + 1);
     if (name == "sp") {
       if (value == "auto") l.sp_auto = true;
+      else if (value == "gathered") l.sp = l.keep_gathered = true;
       else if (value.empty() || value == "1" || value == "true" || value == "yes" || value == "on") l.sp = true;
-      else if (value != "0" && value != "false" && value != "no" && value != "off") return fault("sp is on, off or auto");
+      else if (value != "0" && value != "false" && value != "no" && value != "off") return fault("sp is on, off, auto or gathered (what is gathered for forward is kept whole for backward)");
       continue;
     }
     if (name == "recompute") {

@@ -46,7 +46,7 @@ void LayoutModel::set_global_batch(int64_t batch) {
 
 LayoutModel::Key LayoutModel::key_of(const Layout& l) const {
   const int64_t share = l.dp * l.microbatches;
-  return {l.tp, l.cp, l.ep, batch_ ? (global_batch_ + share - 1) / share : global_batch_, l.sp};
+  return {l.tp, l.cp, l.ep, batch_ ? (global_batch_ + share - 1) / share : global_batch_, l.sp, l.keep_gathered};
 }
 
 void LayoutModel::build(const Key& key) {
@@ -56,8 +56,8 @@ void LayoutModel::build(const Key& key) {
   costing_.resolve_again();
   Entry& entry = entries_[key];
   sharding_ = std::make_unique<Sharding>(costing_, ShardingOptions{options_.step.training, options_.product_math, options_.fused_chains});
-  Status status = sharding_->solve({"tp", MeshAxis::Use::tensor, key.tp, 1, key.sp}, options_.pins);
-  if (status) status = sharding_->solve({"cp", MeshAxis::Use::context, key.cp, key.tp, false}, options_.pins);
+  Status status = sharding_->solve({"tp", MeshAxis::Use::tensor, key.tp, 1, key.sp, key.gathered}, options_.pins);
+  if (status) status = sharding_->solve({"cp", MeshAxis::Use::context, key.cp, key.tp}, options_.pins);
   if (!status) {
     entry.fault = std::move(status.error());
     return;

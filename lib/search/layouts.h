@@ -54,7 +54,7 @@ public:
 private:
   struct Key {
     int64_t tp, cp, ep, batch;
-    bool sp;
+    bool sp, gathered;
     auto operator<=>(const Key&) const = default;
   };
   struct Entry {

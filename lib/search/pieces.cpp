@@ -18,11 +18,14 @@ public:
     find_core();
     for (const Sharding::Site& site : s_.sites()) add(site);
     out_.communications.insert(out_.communications.begin(), s_.communications().begin(), s_.communications().end());
-    for (const Communication& c : s_.communications()) {
+    hide_rings();
+    for (Communication& c : out_.communications) {
+      if (c.axis == ep_axis) continue;
       Piece& piece = piece_at(c.position);
       const double seconds = time_of(c.what);
-      (c.phase == Phase::forward ? piece.wire_forward : piece.wire_backward) += seconds;
-      piece.t_net += seconds;
+      if (c.steps == 1) c.exposed = seconds;
+      (c.phase == Phase::forward ? piece.wire_forward : piece.wire_backward) += c.exposed * static_cast<double>(c.steps);
+      piece.t_net += seconds * static_cast<double>(c.steps);
     }
     find_boundaries();
     for (ValueId v : m_.main().inputs) {
@@ -63,6 +66,23 @@ private:
     return collective_time(c, costing_.hardware(), costing_.model()).seconds.value_or(0);
   }
 
+  // What goes round a ring is hidden by the work on all pieces but the first.
+  void hide_rings() {
+    std::map<std::pair<uint32_t, Phase>, double> passed;
+    for (const Communication& c : out_.communications)
+      if (c.steps > 1) passed[{c.position, c.phase}] += time_of(c.what) * static_cast<double>(c.steps);
+    for (Communication& c : out_.communications) {
+      if (c.steps == 1) continue;
+      const Sharding::Site& site = s_.site_at(c.position);
+      double work = 0;
+      if (c.phase == Phase::forward) work = s_.seconds(site.local);
+      else
+        for (const BackwardProblem& b : Sharding::backward(site, site.local)) work += s_.seconds(b.problem);
+      const double all = passed[{c.position, c.phase}], steps = static_cast<double>(c.steps);
+      c.exposed = all > 0 ? time_of(c.what) * std::max(0.0, 1 - work * steps / (steps + 1) / all) : 0;
+    }
+  }
+
   // Attention without a kernel of its own: from a product of two activations to the next one.
   void find_core() {
     core_.assign(s_.sites().size(), 0);
@@ -97,7 +117,10 @@ private:
       const double trips = costing_.trips(m_[site.node].region);
       account(piece, local, trips, true, core_[index]);
       if (training_)
-        for (const BackwardProblem& b : Sharding::backward(site, local)) account(piece, b.problem, trips, false, false);
+        for (const BackwardProblem& b : Sharding::backward(site, local)) {
+          account(piece, b.problem, trips, false, false);
+          piece.matrix_backward -= b.repeated_flops * trips, piece.matrix_repeated += b.repeated_flops * trips;
+        }
     }
     for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId v = inputs[i];
@@ -159,7 +182,7 @@ private:
     const double dispatched = options_.dispatch_bits ? whole * static_cast<double>(options_.dispatch_bits) / bits(type) : whole;
     auto exchange = [&](double bytes, Phase phase, std::string_view reason) {
       const Collective c{CollectiveKind::all_to_all, bytes, options_.ep, options_.ep_stride};
-      out_.communications.push_back({c, site.position, m_[m_.inputs(m_[site.node])[0]].producer, ep_axis, phase, reason});
+      out_.communications.push_back({c, site.position, m_[m_.inputs(m_[site.node])[0]].producer, ep_axis, phase, reason, 1, time_of(c)});
       const double seconds = time_of(c);
       (phase == Phase::forward ? piece.wire_forward : piece.wire_backward) += seconds;
       piece.t_net += seconds;

@@ -13,8 +13,9 @@ struct Piece {
   bool block = false;                           // of those that repeat; only they are recomputed
   double forward = 0, backward = 0;             // seconds of compute
   double core = 0;                              // of that forward: attention's, which selective recomputation repeats
-  double wire_forward = 0, wire_backward = 0;   // seconds of collectives that compute waits for
-  double matrix_forward = 0, matrix_backward = 0, matrix_core = 0;  // FLOPs
+  double wire_forward = 0, wire_backward = 0;   // seconds that compute waits for collectives
+  double matrix_forward = 0, matrix_backward = 0, matrix_core = 0;  // FLOPs of the model
+  double matrix_repeated = 0;                   // FLOPs that backward's kernels do again, whatever is kept
   double t_math = 0, t_hbm = 0, t_net = 0;      // forward and backward
   double parameters = 0, expert_parameters = 0; // elements on a rank; those of experts apart
   double weight_bytes = 0, expert_weight_bytes = 0;
@@ -30,8 +31,6 @@ struct Pieces {
   double cache = 0;                             // of those: keys and values
   double partial_gradients = 0;                 // elements of replicated weights whose gradients are summed on the tensor axis
   double matrix_peak = 0;                       // FLOP/s of the type that most matrix FLOPs are in
-  double logical_matrix = 0;                    // FLOPs of one rank, forward and backward, without recomputation
-  std::vector<std::string> notes;               // what could not be split, and why
 };
 
 struct PieceOptions {

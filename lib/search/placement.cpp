@@ -191,7 +191,11 @@ std::optional<Reshard> reshard(const Placement& from, const Placement& to, doubl
     return Reshard{CollectiveKind::all_reduce, bytes, ranks};
   }
   if (to.is_replicated()) return Reshard{CollectiveKind::all_gather, bytes, from.ways};
-  if (from.dim != to.dim || from.parts != to.parts) return Reshard{CollectiveKind::all_to_all, bytes / from.ways, ranks};
+  // Pieces that lie on several ranks have no direct way to another dim: the value is gathered and cut again.
+  if (from.dim != to.dim || from.parts != to.parts) {
+    if (from.ways == ranks && to.ways == ranks) return Reshard{CollectiveKind::all_to_all, bytes / from.ways, ranks};
+    return Reshard{CollectiveKind::all_gather, bytes, from.ways};
+  }
   if (to.ways > from.ways) return Reshard{};
   return Reshard{CollectiveKind::all_gather, bytes / to.ways, from.ways / std::max<int64_t>(1, to.ways)};
 }

@@ -348,7 +348,7 @@ private:
           for (const DimMap& d : map.dims)
             if (d.kind == DimMap::Kind::product && d.factors.size() > 1)
               if (const auto n = evaluate(s.work->access.factors[d.factors[0]].size, s_.costing_.values());
-                  n && *n > 1 && *n <= UINT16_MAX && *n % axis_.ranks != 0)
+                  n && *n > 1 && *n <= UINT16_MAX)
                 add_parts(out, *n);
         continue;
       }
@@ -397,8 +397,7 @@ private:
     }
     SplitRules rules{.ranks = axis_.ranks};
     const OpInfo* op = instance.op;
-    rules.additive = op && (op->kind == Kind::contraction || op->kind == Kind::convolution || op->kind == Kind::moe ||
-                            (op->kind == Kind::reduction && s.gradient == Gradient::linear && axis_.scatter));
+    rules.additive = op && (op->kind == Kind::contraction || op->kind == Kind::convolution || op->kind == Kind::moe);
     // Sums of partial sums; what moves them about waits for the sum.
     rules.linear = op && s.gradient == Gradient::linear && (op->kind == Kind::pointwise || op->kind == Kind::view);
     rules.online_state = op && op->kind == Kind::softmax;
@@ -484,6 +483,18 @@ private:
     if (r.kind == CollectiveKind::none || r.ranks <= 1) return 0;
     const int64_t stride = axis_.stride * (axis_.ranks / std::max<int64_t>(1, std::min(r.ranks, axis_.ranks)));
     const int64_t own = r.ranks == axis_.ranks ? axis_.stride : stride;
+    if (ring_ && r.ranks == axis_.ranks && (r.kind == CollectiveKind::all_gather || r.kind == CollectiveKind::reduce_scatter)) {
+      // One piece at a time goes round while the one before is worked on. H. Liu, M. Zaharia, P. Abbeel,
+      // "Ring attention with blockwise transformers for near-infinite context", arXiv 2310.01889. The
+      // slowest hop joins ranks as far apart as the ring reaches.
+      const int64_t steps = r.ranks - 1;
+      const Collective message{CollectiveKind::send_recv, r.bytes / static_cast<double>(r.ranks), r.ranks, own * steps};
+      if (emit)
+        emit->out->push_back({message, emit->position, emit->producer, static_cast<uint8_t>(s_.axes_.size()), phase,
+                              r.kind == CollectiveKind::all_gather ? "ring attention, passed round" : "ring attention, gradients passed round", steps});
+      passed_ += price(message.kind, message.bytes, message.ranks, message.stride) * static_cast<double>(steps);
+      return 0;
+    }
     if (emit)
       emit->out->push_back({{r.kind, r.bytes, r.ranks, own}, emit->position, emit->producer, static_cast<uint8_t>(s_.axes_.size()), phase, reason});
     // Without sequence parallelism what one layer hands to the next is whole on every rank: that a value
@@ -543,7 +554,7 @@ private:
       if (const auto r = reshard(back, home, bytes, axis_.ranks, true))
         cost += send(*r, Phase::backward, back.is_partial() ? "partial gradients" : "gradient read whole", emit);
     }
-    if (kept && need.is_replicated() && made.is_sharded() && !(live[at].flags & Live::gathered_again)) {
+    if (kept && !axis_.keep_gathered && need.is_replicated() && made.is_sharded() && !(live[at].flags & Live::gathered_again)) {
       live[at].flags |= Live::gathered_again;
       cost += send({CollectiveKind::all_gather, bytes, made.ways}, Phase::backward, "kept sharded, read whole again", emit);
     }
@@ -551,8 +562,10 @@ private:
   }
 
   // Cost of running a site so; `live` becomes what stands ready afterwards. −1: cannot be.
-  double apply(uint32_t index, const Choice& c, std::vector<Live>& live, Emit* emit) {
+  double apply(uint32_t index, const Option& option, std::vector<Live>& live, Emit* emit) {
     const Site& s = s_.sites_[index];
+    const Choice& c = *option.choice;
+    ring_ = axis_.use == MeshAxis::Use::context && s.work->kind == Kind::attention, passed_ = 0;
     const Node& node = m_[s.node];
     const auto inputs = m_.inputs(node), outputs = m_.outputs(node);
     double cost = 0;
@@ -565,7 +578,7 @@ private:
         if (!inputs[i].valid() || !tracked(inputs[i]) || !c.inputs[i].is_sharded()) continue;
         any = true;
         for (const Live& l : live)
-          if (l.value == s_.canonical(inputs[i]) && ((l.at.is_sharded() && (axis_.scatter || l.at == c.inputs[i])) || (l.at.is_partial() && axis_.scatter))) found = true;
+          if (l.value == s_.canonical(inputs[i]) && (l.at == c.inputs[i] || (axis_.scatter && !by_rows && !l.at.is_replicated()))) found = true;
       }
       if (any && !found) return -1;
     }
@@ -593,6 +606,9 @@ private:
         });
         if (!fine) return -1;
       }
+    // What goes round is hidden by the work on all pieces but the first.
+    if (passed_ > 0) cost += std::max(0.0, passed_ - option.seconds * (1 - 1 / static_cast<double>(axis_.ranks)));
+    ring_ = false;
     if (c.state_bytes > 0) {
       if (emit) emit->producer = {};
       cost += send({CollectiveKind::all_reduce, c.state_bytes, axis_.ranks}, Phase::forward, "state of split lines", emit);
@@ -618,7 +634,7 @@ private:
         const Option& o = options_[index][k];
         Hypothesis h;
         h.live = beam[b].live, h.entry = beam[b].entry, h.parent = b, h.option = k;
-        const double own = apply(index, *o.choice, h.live, nullptr);
+        const double own = apply(index, o, h.live, nullptr);
         if (own < 0) continue;
         h.cost = beam[b].cost + (own + o.seconds) * weight;
         std::sort(h.live.begin(), h.live.end());
@@ -631,15 +647,32 @@ private:
   }
 
   // Keeps the cheapest, of each way in which weights that are read again lie: such a choice pays late.
-  void prune(std::vector<Hypothesis>& beam) const {
-    std::sort(beam.begin(), beam.end(), [](auto& a, auto& b) { return a.cost < b.cost; });
+  // Of each state in which a block that repeats began, too: a costly one is paid once, what it saves often.
+  // Sums that are still partial have to be resolved some day, which counts already.
+  void prune(std::vector<Hypothesis>& beam) {
+    std::vector<std::pair<double, uint32_t>> order;
+    for (uint32_t k = 0; k < beam.size(); ++k) order.push_back({beam[k].cost + debt(beam[k]), k});
+    std::sort(order.begin(), order.end());
+    std::vector<Hypothesis> sorted;
+    for (const auto& [cost, k] : order) sorted.push_back(std::move(beam[k]));
+    beam = std::move(sorted);
     std::unordered_map<uint64_t, size_t> kept;
     std::erase_if(beam, [&](const Hypothesis& h) {
-      uint64_t weights = 0;
+      uint64_t weights = h.entry;
       for (const Live& l : h.live)
         if (s_.shared_[l.value]) mix(weights, l.value), mix(weights, bits_of(l.at));
       return ++kept[weights] > beam_width;
     });
+  }
+
+  double debt(const Hypothesis& h) {
+    double sum = 0;
+    for (const Live& l : h.live) {
+      if (!l.at.is_partial()) continue;
+      const bool resolved = std::any_of(h.live.begin(), h.live.end(), [&](const Live& o) { return o.value == l.value && !o.at.is_partial(); });
+      if (!resolved) sum += price(axis_.scatter ? CollectiveKind::reduce_scatter : CollectiveKind::all_reduce, s_.bytes_[l.value], axis_.ranks, axis_.stride);
+    }
+    return sum;
   }
 
   static void mix(uint64_t& h, uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15ull, h ^= h >> 29; }
@@ -723,13 +756,13 @@ private:
         } else if (s.kept >> k & 1) {
           const auto made = placements.find(v);
           int64_t ways = 1;
-          if (made != placements.end() && made->second.is_sharded()) ways = made->second.ways;
+          if (made != placements.end() && made->second.is_sharded()) ways = axis_.keep_gathered && c.inputs[k].is_replicated() ? 1 : made->second.ways;
           else if (c.inputs[k].is_sharded()) ways = c.inputs[k].ways;
           auto [at, is_new] = kept_ways.try_emplace(s_.root_[v], ways);
           if (!is_new) at->second = std::min(at->second, ways);
         }
       }
-      apply(i, c, h.live, &emit);
+      apply(i, options_[i][chosen[i]], h.live, &emit);
       for (size_t j = 0; j < outputs.size(); ++j) {
         if (!outputs[j].valid()) continue;
         const uint32_t v = s_.canonical(outputs[j]);
@@ -760,6 +793,8 @@ private:
   std::vector<std::vector<Option>> options_;
   std::map<std::tuple<int, double, int64_t, int64_t>, double> wires_;
   mutable std::vector<uint32_t> positions_;
+  bool ring_ = false;      // while attention over a context axis is placed
+  double passed_ = 0;      // seconds of its messages
 };
 
 Status Sharding::solve(const MeshAxis& axis, const std::vector<ShardPin>& pins) {

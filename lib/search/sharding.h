@@ -28,7 +28,8 @@ struct MeshAxis {
   // tensor: weights are split where they can be. context: the sequence is, weights never.
   enum class Use : uint8_t { tensor, context } use = Use::tensor;
   int64_t ranks = 1, stride = 1;
-  bool scatter = false;  // partial sums become shards (sequence parallelism)
+  bool scatter = false;        // partial sums become shards (sequence parallelism)
+  bool keep_gathered = false;  // what forward gathered is kept whole for backward
 };
 
 // A collective that some node needs, once a run of its block.
@@ -39,6 +40,8 @@ struct Communication {
   uint8_t axis = 0;        // index of the mesh axis
   Phase phase = Phase::forward;
   std::string_view reason; // "partial sums"
+  int64_t steps = 1;       // more: messages from neighbour to neighbour, beside the node's own work (ring attention)
+  double exposed = 0;      // seconds of each that compute waits; set when the pieces are costed
 };
 
 // What must be split how, as users say it: a node's or tensor's name (a pattern), an axis, a dim.

@@ -65,9 +65,9 @@ const std::vector<StepModel::Stage>& StepModel::stages_of(const Pieces& pieces, 
   auto put = [&](const Piece& p, int64_t n) {
     Stage& s = stages.back();
     const auto k = static_cast<double>(n);
-    s.forward += (p.forward + p.wire_forward) * k;
+    s.forward += (p.forward + p.wire_forward) * k, s.exposed += (p.wire_forward + p.wire_backward) * k;
     s.backward += (p.backward + p.wire_backward + repeated(p, layout.recompute)) * k;
-    s.matrix += (p.matrix_forward + p.matrix_backward) * k, s.recomputed += repeated_flops(p, layout.recompute) * k;
+    s.matrix += (p.matrix_forward + p.matrix_backward) * k, s.recomputed += (repeated_flops(p, layout.recompute) + p.matrix_repeated) * k;
     s.t_math += p.t_math * k, s.t_hbm += p.t_hbm * k, s.t_net += p.t_net * k;
     s.parameters += p.parameters * k, s.expert_parameters += p.expert_parameters * k;
     s.weight_bytes += p.weight_bytes * k, s.expert_weight_bytes += p.expert_weight_bytes * k;
@@ -138,7 +138,7 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
   const double gradient_bytes = options_.gradient_bytes ? static_cast<double>(options_.gradient_bytes)
                                 : l.zero >= 2 ? std::max(1.0, std::round(weight_bits)) : 4;
   double net = slow.t_net * m + hop * directions * v * m * (l.pp > 1);
-  double exposed_total = net;
+  double exposed_total = slow.exposed * m + hop * directions * v * m * (l.pp > 1);
   auto note = [&](const CollectiveTime& t, CollectiveKind kind, double bytes, int64_t ranks, int64_t stride, std::string_view axis,
                   std::string_view reason, Phase phase, int64_t count, double exposed) {
     if (details && count > 0) out.collectives.push_back({{kind, bytes, ranks, stride}, t, axis, reason, phase, count, exposed, UINT32_MAX, {}});
@@ -250,11 +250,11 @@ Step StepModel::step(const Pieces& pieces, const Layout& l, bool details) {
     for (const auto& [index, n] : slow.of) {
       const Piece& piece = pieces.all[index];
       if (c.position < piece.begin || c.position >= piece.end) continue;
-      const CollectiveTime t = wire(c.what.kind, c.what.bytes, c.what.ranks, c.what.stride);
+      CollectiveTime t = wire(c.what.kind, c.what.bytes, c.what.ranks, c.what.stride);
+      if (c.steps > 1) t.algorithm = "ring";
       // Full recomputation sends again what forward sent.
       const int64_t runs = l.recompute == "full" && piece.block && options_.training && c.phase == Phase::forward ? 2 : 1;
-      out.collectives.push_back({c.what, t, c.axis == 255 ? "ep" : c.axis == 0 ? "tp" : "cp", c.reason, c.phase, n * l.microbatches * runs,
-                                 t.seconds.value_or(0), c.position, c.producer});
+      out.collectives.push_back({c.what, t, c.axis == 255 ? "ep" : c.axis == 0 ? "tp" : "cp", c.reason, c.phase, n * l.microbatches * runs * c.steps, c.exposed, c.position, c.producer});
     }
   if (l.pp > 1) note(sent, CollectiveKind::send_recv, slow.boundary > 0 ? slow.boundary : stages.front().boundary, 2, pp_stride, "pp", "activations for the next stage",
                      Phase::forward, static_cast<int64_t>(directions) * l.microbatches * l.interleave, hop);

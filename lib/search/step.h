@@ -65,7 +65,7 @@ private:
   struct Stage {
     double forward = 0, backward = 0, matrix = 0, recomputed = 0;
     double kept = 0, working = 0, parameters = 0, expert_parameters = 0, weight_bytes = 0, expert_weight_bytes = 0;
-    double t_math = 0, t_hbm = 0, t_net = 0, boundary = 0, largest = 0;
+    double t_math = 0, t_hbm = 0, t_net = 0, exposed = 0, boundary = 0, largest = 0;
     int64_t pieces = 0;
     std::vector<std::pair<uint32_t, int64_t>> of;  // index of a piece, how many
   };
