@@ -23,6 +23,7 @@ config.substitutions += [
     ("FileCheck", filecheck),
     (r"\broofcast-opt\b", os.path.join(binaries, "roofcast-opt")),
     (r"\broofcast\b(?![-/.\[:])", os.path.join(binaries, "roofcast")),
+    ("%python", sys.executable),
     ("%models", os.path.join(os.path.dirname(__file__), "..", "models")),
 ]
 config.available_features.update(os.environ.get("ROOFCAST_FEATURES", "").split())

@@ -40,7 +40,7 @@ public:
       : m_(module), hardware_(hardware),
         costing_(module, hardware, time_model(options.model), options.causal) {}
 
-  FusionPlan run() {
+  void run() {
     plan_.file = m_.file, plan_.hardware = hardware_.name, plan_.time_model = std::string(name(costing_.model()));
     warn_of_stand_in(plan_.warnings, hardware_, costing_.model());
     costing_.resolve();
@@ -50,7 +50,7 @@ public:
     if (!before.time) {
       plan_.warnings.push_back(warning("peak-missing", hardware_.name + " lacks a figure that these times need; no group can be judged",
                                        {.file = hardware_.file}, "add it to the hardware file, or choose another --dtype"));
-      return std::move(plan_);
+      return;
     }
     const Fold fold = fold_blocks(m_, 3);
     graph_ = fusion_graph(costing_, fold);
@@ -83,8 +83,8 @@ public:
     }
     if (plan_.model_time_after > 0)
       plan_.bound_after = bound_text(static_cast<Bound>(std::max_element(by_bound.begin() + 1, by_bound.end()) - by_bound.begin()));
-    return std::move(plan_);
   }
+  FusionPlan take() { return std::move(plan_); }
 
   // The analysis with a group's rows as one row, named after the group, where its last op stood.
   void apply(Analysis& a) const {
@@ -240,13 +240,13 @@ private:
 
 Result<FusionPlan> fuse(const Model& model, const Hardware& hardware, const FuseOptions& options) {
   Fuser fuser(model.module(), hardware, options);
-  FusionPlan plan = fuser.run();
-  if (options.apply) {
-    Result<Analysis> analysis = analyze(model, hardware, {.model = options.model, .causal = options.causal});
-    if (!analysis) return analysis.error();
-    fuser.apply(*analysis);
-    plan.applied = std::move(*analysis);
-  }
+  fuser.run();
+  if (!options.apply) return fuser.take();
+  Result<Analysis> analysis = analyze(model, hardware, {.model = options.model, .causal = options.causal});
+  if (!analysis) return analysis.error();
+  fuser.apply(*analysis);
+  FusionPlan plan = fuser.take();
+  plan.applied = std::move(*analysis);
   return plan;
 }
 

@@ -218,15 +218,17 @@ private:
     if (first.kind != Kind::contraction || second.kind != Kind::contraction || first.weighted || second.weighted) return "two products with weights";
     if (!near(second.k, first.head)) return "shape mismatch";
     if (first.k > widest_head || second.n > widest_head) return "tile too large";
-    std::vector<uint8_t> feeds_first(members_.size());
-    mark_before(products[0], feeds_first);
+    std::vector<uint8_t> after_first(members_.size());
+    after_first[products[0]] = 1;
+    for (const Use& u : uses_) after_first[u.to] |= after_first[u.from];
     for (size_t k = 0; k < members_.size(); ++k) {
       const Op& o = op(k);
       if (is_product(o.kind)) continue;
-      const bool scores = before_[k] && !feeds_first[k];
+      const bool scores = before_[k] && after_first[k];
       if (reduces(o) && (!scores || o.reduced.inner != 1 || !near(o.reduced.length, first.head))) return "reduction order";
       if (scores && o.permutes && near(o.elements, first.elements)) return "reduction order";
-      if (exceeds(o.elements, scores ? first.elements : std::max(first.elements, second.elements))) return "shape mismatch";
+      // What is made of neither product feeds one: keys, values, a mask.
+      if (after_first[k] && exceeds(o.elements, scores ? first.elements : second.elements)) return "shape mismatch";
     }
     if (reducers_.empty()) return "no online form";
     attention = true;
