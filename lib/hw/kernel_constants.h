@@ -31,6 +31,27 @@ struct GemmConstants {
   double wide = 1e9;              // columns beyond 4096 that double a tile's time
 };
 
+// Of matrix products on vector lanes.
+struct LaneGemmConstants {
+  double call = 0;                // s: of one call
+  double tile = 0;                // s: fill and drain of one tile
+  double efficiency = 1;          // of the peak, of tiles without end
+  double store = 0;               // s: start of a tile's stores
+  double store_rate = 1e9;        // bytes of the result a clock and core
+  double l2_rate = 1e9;           // bytes a clock and core from L2 into the core
+  double dram_efficiency = 1;     // of the memory bandwidth
+  double swizzle = 1e9;           // elements of a side that tiles running together cover, at least
+  double split = 0;               // s: of splitting k and adding up
+  double split_depth = 1e9;       // elements of k that a part has, at least
+  double tail = 1;                // share of the last wave's gap that nothing fills
+  double preference = 0;          // how libraries prefer large tiles: exponent of the area
+  double largest = 1e9;           // tile, in elements of the result
+  double throttle = 0;            // fall of the clock per share of use above `throttle_from`
+  double throttle_from = 1;
+  double throttle_after = 0;      // s: a kernel that long meets half of the fall
+  double misaligned = 0;          // what rows that are no multiple of 16 bytes cost more
+};
+
 // Of fused attention over many queries.
 struct PrefillConstants {
   double call = 0;                // s: of one call, its launch included
@@ -86,7 +107,8 @@ struct KernelConstants {
 
   double l2_kept_from = 0.5, l2_kept_to = 1;  // working set of L2's size that stays in it, and that does not at all
 
-  GemmConstants gemm16, gemm8, gemm_weights, gemm32, batched32;
+  GemmConstants gemm16, gemm8, gemm_weights;
+  LaneGemmConstants gemm32, batched32;
 
   PrefillConstants prefill, prefill8;  // prefill8, decode8: with a cache of 8 bits
   DecodeConstants decode, decode8;

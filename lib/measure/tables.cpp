@@ -289,8 +289,9 @@ Status RowReader::read(size_t file) {
     }
     row_.seconds = *time * 1e-6;
     row_.fitted = crc32(0, reinterpret_cast<const Bytef*>(joined.data()), static_cast<uInt>(joined.size())) % 2 == 0;
-    // Its layers are those of Sarathi.
+    // Its layers are those of Sarathi; DeepBench calls the libraries of its day.
     if (row_.source == "vidur") row_.stack = "sarathi";
+    if (row_.source == "deepbench") row_.stack = "deepbench";
     row_.timing = timing();
     (this->*kind->read)();
   }

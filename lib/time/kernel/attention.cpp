@@ -21,13 +21,6 @@ namespace {
 
 constexpr double query_tile = 128, key_tile = 128, decode_tile = 64, most_decode_queries = 16;
 
-double blocks(double size, double block) { return std::ceil(size / block); }
-
-double overlapped(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
-}
-
 struct Parts {
   double call = 0, compute = 0, memory = 0, seconds = 0, append = 0;
   std::string why;

@@ -26,16 +26,7 @@ constexpr Tile tiles[] = {{256, 128}, {128, 256}, {128, 192}, {192, 128}, {128, 
                           {64, 128},  {64, 64},   {128, 32},  {32, 128},  {64, 32},   {32, 64},  {32, 32}};
 constexpr double k_step = 32, least_depth = 256, most_waves = 4;
 
-double blocks(double size, double block) { return std::ceil(size / block); }
-
-// The longer of two that overlap, but for what is not hidden at their seams.
-double overlapped(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
-}
-
 const GemmConstants& constants_of(const GemmShape& s, const KernelDevice& d) {
-  if (!d.has_unit(s.math)) return s.batch > 1 ? d.c.batched32 : d.c.gemm32;
   if (s.math == MathType::fp8 || s.math == MathType::int8 || s.math == MathType::fp4) return d.c.gemm8;
   return s.b_bits < s.a_bits ? d.c.gemm_weights : d.c.gemm16;
 }
@@ -47,12 +38,18 @@ struct Choice {
 
 }  // namespace
 
+double read_again(const GemmShape& s, double t_m, double t_n, double running, const Panels& p) {
+  const double wide = std::max(p.swizzle, blocks(running, blocks(s.m, t_m)) * t_n);
+  const double high = std::max(p.swizzle, blocks(running, blocks(s.n, t_n)) * t_m);
+  return std::min(std::max(0.0, s.n / wide - 1) * p.a, std::max(0.0, s.m / high - 1) * p.b);
+}
+
 Kernel gemm_time(const GemmShape& s, const KernelDevice& d, Explanation* explanation) {
+  if (!d.has_unit(s.math)) return lane_gemm_time(s, d, explanation);
   const GemmConstants& c = constants_of(s, d);
   const double peak = d.matrix(s.math), cores = d.cores;
   const double a_bytes = s.a_bits / 8, b_bytes = s.b_bits / 8, c_bytes = s.c_bits / 8;
   const double a = s.batch * s.m * s.k * a_bytes, b = s.batch * s.k * s.n * b_bytes, out = s.batch * s.m * s.n * c_bytes;
-  const bool simt = !d.has_unit(s.math);
 
   // What is not in L2 any more: B after all copies have passed, A and the result after one run.
   const double left = d.left_l2(a + b + out);
@@ -72,8 +69,6 @@ Kernel gemm_time(const GemmShape& s, const KernelDevice& d, Explanation* explana
     if ((t.m > 64 && t.m >= 2 * s.m) || (t.n > 64 && t.n >= 2 * s.n)) continue;
     const double rows = blocks(s.m, t.m), columns = blocks(s.n, t.n), count = s.batch * rows * columns;
     const double step = overlapped(2 * t.m * t.n / core_peak, (t.m * a_bytes + t.n * b_bytes) / core_l2);
-    // Threads outside the result do nothing where lanes multiply one by one; matrix units work on whole tiles.
-    const double fill = simt ? blocks(s.n, 32) * 32 / (columns * t.n) : 1;
     const double preferred = std::pow(32768 / (t.m * t.n), c.preference);
     double last = 0;
     for (double wanted = 0; wanted <= most_waves; ++wanted) {
@@ -84,12 +79,9 @@ Kernel gemm_time(const GemmShape& s, const KernelDevice& d, Explanation* explana
       last = split;
       const double running = std::min(count * split, cores), waves = blocks(count * split, cores);
       const double depth = blocks(s.k / split, k_step) * k_step + c.depth_fill;
-      const double loop = c.tile + step * depth * fill + c.epilogue * t.m * t.n * fill * c_bytes * running / split / write_rate;
+      const double loop = c.tile + step * depth + c.epilogue * t.m * t.n * c_bytes * running / split / write_rate;
       const double compute = waves * loop;
-      // Panels that tiles running at a time do not share are read again, along the better side.
-      const double wide = std::max(c.swizzle, blocks(running / split, rows) * t.n);
-      const double high = std::max(c.swizzle, blocks(running / split, columns) * t.m);
-      const double again = std::min(std::max(0.0, s.n / wide - 1) * a_again, std::max(0.0, s.m / high - 1) * b_again);
+      const double again = read_again(s, t.m, t.n, running / split, {a_again, b_again, c.swizzle});
       const double partial = split > 1 ? count * split * t.m * t.n * 8 : 0;
       const double rate = std::min(dram, running * c.dram_core_rate * d.clock);
       const double memory = std::max((compulsory + again) / rate, (a + b + out + partial) / l2);

@@ -13,6 +13,7 @@
 #include "time/time.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace roofcast {
 
@@ -33,12 +34,23 @@ struct KernelDevice {
   double vector(MathType t) const { return vector_peak[static_cast<int>(t)]; }
   bool has_unit(MathType t) const { return matrix_unit[static_cast<int>(t)]; }
 
-  // Share of a working set of so many bytes that has left L2 before it is used again.
-  double left_l2(double bytes) const {
-    const double share = (bytes / l2_bytes - c.l2_kept_from) / std::max(1e-3, c.l2_kept_to - c.l2_kept_from);
-    return std::min(1.0, std::max(0.0, share));
+  // Share of a working set of so many bytes that has left L2 before it is used again; of kernels that pass once.
+  double left_l2(double bytes) const { return left(bytes, c.l2_kept_from, c.l2_kept_to); }
+  double left_stream(double bytes) const { return left(bytes, c.stream_kept_from, c.stream_kept_to); }
+
+private:
+  double left(double bytes, double from, double to) const {
+    return std::min(1.0, std::max(0.0, (bytes / l2_bytes - from) / std::max(1e-3, to - from)));
   }
 };
+
+// The longer of two that overlap, but for what is not hidden at their seams: the 4-norm.
+inline double overlapped(double a, double b) {
+  const double a2 = a * a, b2 = b * b;
+  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
+}
+
+inline double blocks(double size, double block) { return std::ceil(size / block); }
 
 // How long a kernel takes, and its parts, were each alone.
 struct Kernel {
@@ -84,6 +96,14 @@ struct StreamShape {
 };
 
 Kernel gemm_time(const GemmShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);
+// Bytes of A and B that tiles of t_m × t_n, so many running at a time, read again along the better side.
+struct Panels {
+  double a, b;       // bytes of A and B that L2 does not keep
+  double swizzle;    // elements of a side that tiles running together cover, at least
+};
+double read_again(const GemmShape& shape, double t_m, double t_n, double running, const Panels& panels);
+// Where no matrix unit takes the type: gemm_time calls it.
+Kernel lane_gemm_time(const GemmShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);
 Kernel convolution_time(const ConvShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);
 Kernel attention_time(const AttentionShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);
 Kernel stream_time(const StreamShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);

@@ -24,11 +24,6 @@ namespace {
 constexpr double line_in_registers = 1024;  // elements
 constexpr double block_of_threads = 1024;   // elements of a pointwise kernel's block
 
-double overlapped(double a, double b) {
-  const double a2 = a * a, b2 = b * b;
-  return std::sqrt(std::sqrt(a2 * a2 + b2 * b2));
-}
-
 const LineConstants& constants_of(const StreamShape& s, const KernelDevice& d) {
   switch (s.kind) {
   case Kind::softmax: return s.cols > line_in_registers ? d.c.long_softmax : d.c.softmax;
@@ -47,7 +42,7 @@ Kernel stream_time(const StreamShape& s, const KernelDevice& d, Explanation* exp
     const double in_flight = std::min(s.rows, d.cores * c.resident) * s.bytes_read / s.rows;
     again = c.again * s.bytes_read * std::min(1.0, std::max(0.0, 2 * in_flight / (d.l2_bytes * c.cache) - 1));
   }
-  const double share = std::min(1.0, std::max(0.0, (bytes / (d.l2_bytes * c.cache) - d.c.stream_kept_from) / std::max(1e-3, d.c.stream_kept_to - d.c.stream_kept_from)));
+  const double share = d.left_stream(bytes / c.cache);
   const double dram = (share * (s.bytes_read / d.c.stream_read + s.bytes_written / d.c.stream_write) + again / d.c.stream_read) / d.memory_rate;
   const double lines = s.kind == Kind::pointwise && !s.gated ? s.rows * s.cols / std::max(s.cols, block_of_threads) : s.rows;
   Kernel k;
