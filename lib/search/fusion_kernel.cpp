@@ -315,8 +315,9 @@ void add_traffic(const FusionGraph& g, const std::vector<uint32_t>& members, con
   }
   const DType other = main.problem.operands.empty() ? DType::float32 : main.problem.operands.front().dtype;
   for (const auto& [value, bytes] : in) p.operands.push_back({other, bytes * (near(bytes, grid_bytes) ? tiling.reload : 1), false});
-  for (uint32_t i : members)
-    for (size_t j = 0; j < g.ops[i].outputs.size(); ++j) {
+  // The last op's output is the result; what else is written comes after it.
+  for (auto at = members.rbegin(); at != members.rend(); ++at)
+    for (size_t j = 0, i = *at; j < g.ops[i].outputs.size(); ++j) {
       bool escapes = g.is_output[g.ops[i].outputs[j]], read = false;
       for (const FusionGraph::Edge& e : g.consumers[i])
         if (e.value == g.ops[i].outputs[j]) (inside(e.node) ? read : escapes) = true;

@@ -149,4 +149,17 @@ TEST_CASE("what is broadcast is computed again for every tile", "[fusion]") {
   CHECK(k.problem.vector_flops == Approx(exp * 4096 + add));
 }
 
+TEST_CASE("the kernel model charges what an epilogue reads", "[fusion]") {
+  // Bound by memory: 32 additions a sum.
+  auto seconds = [](const std::string& epilogue) {
+    const FusionCase c(graph("%x: f16[4096, 32], %r: f16[4096, 4096]", "weight %w: f16[32, 4096] bytes 262144", "%a = MatMul(%x, %w) : ?\n" + epilogue), TimeModel::kernel);
+    const FusedKernel k = c.planner->kernel({0, 1});
+    REQUIRE(k.valid);
+    return k.seconds;
+  };
+  const double bandwidth = 3350e9, residual = 4096 * 4096 * 2;
+  const double added = seconds("%out = Add(%a, %r) : ?") - seconds("%out = Relu(%a) : ?");
+  CHECK(added == Approx(residual / bandwidth).epsilon(0.1));
+}
+
 }  // namespace roofcast

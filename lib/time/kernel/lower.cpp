@@ -1,6 +1,8 @@
 // From a Problem to the shape of its kernel, by kind, factors and operands alone.
 #include "time/kernel/kernel.h"
 
+#include "support/units.h"
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -138,11 +140,30 @@ StreamShape stream_shape(const Problem& p) {
   return s;
 }
 
+namespace {
+
+// What a product reads and writes beside its two operands and its result: a bias, scales, and all that
+// ops fused with it bring. It crosses memory while the product computes.
+Kernel with_others(Kernel k, const Problem& p, const KernelDevice& device, Explanation* explanation) {
+  double bytes = 0;
+  size_t inputs = 0, outputs = 0;
+  for (const OperandSize& o : p.operands)
+    if (o.is_output ? outputs++ > 0 : inputs++ > 1) bytes += o.bytes;
+  if (bytes == 0) return k;
+  const double memory = k.memory + bytes / device.memory_rate;
+  const double added = std::max(0.0, overlapped(k.compute, memory) - overlapped(k.compute, k.memory));
+  k.memory = memory, k.seconds += added;
+  if (explanation) explanation->push_back({"other operands", added, format_bytes(bytes) + " beside the product's own"});
+  return k;
+}
+
+}  // namespace
+
 Kernel kernel_time(const Problem& p, const KernelDevice& device, Explanation* explanation) {
   const bool products = p.matrix_flops > 0 && !p.factors.empty();
   switch (p.kind) {
-  case Kind::contraction: if (products) return gemm_time(gemm_shape(p), device, explanation); break;
-  case Kind::convolution: if (products) return convolution_time(convolution_shape(p), device, explanation); break;
+  case Kind::contraction: if (products) return with_others(gemm_time(gemm_shape(p), device, explanation), p, device, explanation); break;
+  case Kind::convolution: if (products) return with_others(convolution_time(convolution_shape(p), device, explanation), p, device, explanation); break;
   case Kind::attention: if (products) return attention_time(attention_shape(p), device, explanation); break;
   default: break;
   }
