@@ -6,7 +6,7 @@
 // The structs are the JSON document roofcast/fusion/1.
 #pragma once
 
-#include "roofcast/analyze.h"
+#include "roofcast/layouts.h"
 
 #include <map>
 #include <optional>
@@ -19,6 +19,7 @@ struct FuseOptions {
   std::string model = "ideal";      // time model
   bool causal = false;
   bool apply = false;               // fill `applied`: an analysis with the groups as ops
+  ParallelOptions parallel;         // `layout`: of one rank, and its collectives with the products beside
 };
 
 // Who runs such a group as one kernel, and where that is written.
@@ -43,6 +44,7 @@ struct FusionCandidate {
 
 struct FusionPlan {
   std::string file, hardware, time_model = "ideal";
+  std::optional<Layout> layout;                 // all of it is of one rank then
   std::vector<FusionCandidate> candidates;      // the chosen groups, most saved first
   std::vector<std::string> already_fused;       // ops of the file that are fused ones: "FusedMatMul × 12"
   double model_time_before = 0, model_time_after = 0;
@@ -85,6 +87,7 @@ template <class F> void fields(F&& field, const FusionPlan& p) {
   field("file", p.file, Unit::none, "the model");
   field("hardware", p.hardware, Unit::none, "on what");
   field("time_model", p.time_model, Unit::none, "ideal or kernel");
+  field("layout", p.layout, Unit::none, "of which one rank is planned");
   field("candidates", p.candidates, Unit::none, "chosen groups, most saved first");
   field("already_fused", p.already_fused, Unit::none, "fused ops of the file");
   field("model_time_before", p.model_time_before, Unit::second, "of the whole model");

@@ -1,5 +1,6 @@
 #include "roofcast/fuse.h"
 
+#include "api/parallel.h"
 #include "api/totals.h"
 #include "frontend/onnx/write.h"
 #include "hw/hardware.h"
@@ -13,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <set>
 
 namespace roofcast {
@@ -37,30 +39,44 @@ std::string bound_text(Bound b) { return std::string(name(b)); }
 class Fuser {
 public:
   Fuser(Module& module, const Hardware& hardware, const FuseOptions& options)
-      : m_(module), hardware_(hardware),
-        costing_(module, hardware, time_model(options.model), options.causal) {}
+      : m_(module), hardware_(hardware), options_(options), model_(time_model(options.model)) {}
 
-  void run() {
-    plan_.file = m_.file, plan_.hardware = hardware_.name, plan_.time_model = std::string(name(costing_.model()));
-    warn_of_stand_in(plan_.warnings, hardware_, costing_.model());
-    costing_.resolve();
-    const Totals before = total(costing_, nullptr);
-    plan_.model_time_before = before.time.value_or(0);
-    plan_.bound_before = before.bound;
-    if (!before.time) {
+  Status run() {
+    plan_.file = m_.file, plan_.hardware = hardware_.name, plan_.time_model = std::string(name(model_));
+    warn_of_stand_in(plan_.warnings, hardware_, model_);
+    const Fold fold = fold_blocks(m_, 3);
+    std::array<double, 5> by_bound{};
+    bool timed = true;
+    if (options_.parallel.layout) {
+      if (Status status = read_layout(fold); !status) return status;
+      for (const FusionGraph::Op& op : graph_.ops) by_bound[static_cast<size_t>(op.time.bound)] += op.seconds * static_cast<double>(op.times);
+    } else {
+      Costing costing(m_, hardware_, model_, options_.causal);
+      costing.resolve();
+      const Totals before = total(costing, nullptr);
+      graph_ = fusion_graph(costing, fold);
+      plan_.model_time_before = before.time.value_or(0), timed = before.time.has_value();
+      by_bound = bounds_before(before);
+    }
+    if (!timed) {
       plan_.warnings.push_back(warning("peak-missing", hardware_.name + " lacks a figure that these times need; no group can be judged",
                                        {.file = hardware_.file}, "add it to the hardware file, or choose another --dtype"));
-      return;
+      return Ok{};
     }
-    const Fold fold = fold_blocks(m_, 3);
-    graph_ = fusion_graph(costing_, fold);
-    const FusionPlanner planner(graph_, hardware_, costing_.model());
+    plan_.bound_before = most(by_bound);
+    const FusionPlanner planner(graph_, hardware_, model_);
     std::map<std::vector<uint32_t>, size_t> known;
-    for (const std::vector<uint32_t>& members : planner.plan()) {
-      const FusedKernel kernel = planner.kernel(members);
+    // Where groups of neighbouring blocks would share an op, the one that saves more has it.
+    std::vector<std::vector<uint32_t>> groups = planner.plan();
+    auto saved = [&](const std::vector<uint32_t>& members) {
       double apart = 0;
       for (uint32_t i : members) apart += graph_.ops[i].seconds;
-      if (!(kernel.seconds < apart)) continue;
+      return apart - planner.kernel(members).seconds;
+    };
+    std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return saved(a) > saved(b); });
+    for (const std::vector<uint32_t>& members : groups) {
+      const FusedKernel kernel = planner.kernel(members);
+      if (!(saved(members) > 0)) continue;
       const auto [at, is_new] = known.try_emplace(signature(graph_, members, m_), chosen_.size());
       if (is_new) chosen_.push_back({members, kernel, {}});
       for (std::vector<NodeId>& place : places_of(graph_, members, fold, m_))
@@ -71,18 +87,19 @@ public:
     }
     std::erase_if(chosen_, [](const Chosen& c) { return c.places.empty(); });
     for (const Chosen& c : chosen_) plan_.candidates.push_back(candidate(c, planner));
-    sort_by_saving();
-    name_fused_ops();
-    std::array<double, 5> by_bound = bounds_before(before);
+    const size_t fused = chosen_.size();
     plan_.model_time_after = plan_.model_time_before;
-    for (size_t k = 0; k < chosen_.size(); ++k) {
-      const auto n = static_cast<double>(chosen_[k].places.size());
-      plan_.model_time_after -= n * (plan_.candidates[k].time_before - plan_.candidates[k].time_after);
+    for (size_t k = 0; k < fused; ++k) {
+      const auto n = static_cast<double>(plan_.candidates[k].count);
       for (uint32_t i : chosen_[k].members) by_bound[static_cast<size_t>(graph_.ops[i].time.bound)] -= n * graph_.ops[i].seconds;
       by_bound[static_cast<size_t>(chosen_[k].kernel.time.bound)] += n * chosen_[k].kernel.seconds;
     }
-    if (plan_.model_time_after > 0)
-      plan_.bound_after = bound_text(static_cast<Bound>(std::max_element(by_bound.begin() + 1, by_bound.end()) - by_bound.begin()));
+    decompose_exchanges(by_bound);
+    for (const FusionCandidate& c : plan_.candidates) plan_.model_time_after -= static_cast<double>(c.count) * (c.time_before - c.time_after);
+    if (plan_.model_time_after > 0) plan_.bound_after = most(by_bound);
+    sort_by_saving();
+    name_fused_ops();
+    return Ok{};
   }
   FusionPlan take() { return std::move(plan_); }
 
@@ -112,6 +129,78 @@ private:
     FusedKernel kernel;
     std::vector<std::vector<NodeId>> places;
   };
+
+  static std::string most(const std::array<double, 5>& by_bound) {
+    return bound_text(static_cast<Bound>(std::max_element(by_bound.begin() + 1, by_bound.end()) - by_bound.begin()));
+  }
+
+  // One rank's ops, and the collectives between.
+  Status read_layout(const Fold& fold) {
+    const Layout& wanted = *options_.parallel.layout;
+    if (wanted.pp > 1 || wanted.microbatches > 1)
+      return error("usage", "--layout " + wanted.text() + ": groups are looked for in one whole pass of a rank", {}, "leave pp and mb out");
+    const Result<LayoutModelOptions> what = layout_model_options(options_.parallel, options_.model, options_.causal);
+    if (!what) return what.error();
+    LayoutModel layouts(m_, hardware_, *what);
+    const Result<Layout> layout = layouts.decide(wanted);
+    if (!layout) return layout.error();
+    const Result<Step> step = layouts.step(*layout, false);
+    if (!step) return step.error();
+    plan_.layout = *layout, plan_.model_time_before = step->time;
+    const Sharding& sharding = layouts.sharding(*layout);
+    graph_ = fusion_graph(layouts.costing(), fold, &sharding, layouts.pieces(*layout).communications);
+    return Ok{};
+  }
+
+  // Collectives that can run while the product beside them computes, in parts. S. Wang et al., "Overlap
+  // communication with dependent computation via decomposition in large deep learning models", ASPLOS 2023.
+  void decompose_exchanges(std::array<double, 5>& by_bound) {
+    std::map<std::pair<std::string, double>, size_t> known;
+    std::set<uint32_t> taken;   // a product overlaps with one collective
+    for (uint32_t x = 0; x < graph_.ops.size(); ++x) {
+      const FusionGraph::Op& op = graph_.ops[x];
+      const CollectiveKind kind = op.exchange.kind;
+      if (kind != CollectiveKind::all_gather && kind != CollectiveKind::reduce_scatter && kind != CollectiveKind::all_reduce) continue;
+      const bool gathers = kind == CollectiveKind::all_gather;
+      double compute = 0;
+      size_t group = SIZE_MAX;
+      uint32_t product = UINT32_MAX;
+      for (const FusionGraph::Edge& e : gathers ? graph_.consumers[x] : graph_.producers[x]) {
+        if (!is_product(graph_.ops[e.node].kind)) continue;
+        const size_t in = group_with(e.node);
+        const double seconds = in == SIZE_MAX ? graph_.ops[e.node].seconds : chosen_[in].kernel.seconds;
+        if (seconds > compute) compute = seconds, group = in, product = e.node;
+      }
+      if (product == UINT32_MAX || !taken.insert(product).second) continue;
+      // What an all-reduce does after its reduce-scatter waits for the last part.
+      const double half = kind == CollectiveKind::all_reduce ? op.seconds / 2 : 0;
+      const double latency = collective_time({CollectiveKind::send_recv, 0, 2, op.exchange.stride}, hardware_, model_).seconds.value_or(0);
+      const double after = decomposed_overlap(compute, op.seconds - half, op.exchange.ranks, latency) + half;
+      if (!(after < compute + op.seconds)) continue;
+      FusionCandidate c;
+      c.count = op.times, c.time_before = compute + op.seconds, c.time_after = after, c.speedup = c.time_before / after;
+      c.bound_before = c.bound_after = bound_text(op.seconds > compute ? Bound::communication : graph_.ops[product].time.bound);
+      const std::string inner = group == SIZE_MAX ? "matmul" : plan_.candidates[group].label.value_or("matmul");
+      const std::string moved = gathers ? "all-gather" : kind == CollectiveKind::all_reduce ? "all-reduce" : "reduce-scatter";
+      c.label = gathers ? moved + " + " + inner : inner + " + " + moved;
+      c.ops = group == SIZE_MAX ? std::vector<std::string>{std::string(m_.names[m_[graph_.ops[product].node].op_type])} : plan_.candidates[group].ops;
+      c.ops.insert(gathers ? c.ops.begin() : c.ops.end(), std::string(name(kind)));
+      c.nodes = group == SIZE_MAX ? std::vector<std::string>{display_name(m_, graph_.ops[product].node)} : plan_.candidates[group].nodes;
+      for (const auto& [runtime, source] : overlap_implementations()) c.implemented_by.push_back({std::string(runtime), std::string(source)});
+      c.why = fmt::format("in {} parts: {} of compute and {} of {} over {} run beside each other but for one part", op.exchange.ranks, format_seconds(compute),
+                          format_seconds(op.seconds), moved, fmt::format("{} ranks", op.exchange.ranks));
+      by_bound[static_cast<size_t>(Bound::communication)] -= (compute + op.seconds - after) * static_cast<double>(c.count);
+      const auto [at, is_new] = known.try_emplace({*c.label, c.time_before}, plan_.candidates.size());
+      if (is_new) chosen_.emplace_back(), plan_.candidates.push_back(std::move(c));
+      else plan_.candidates[at->second].count += c.count;
+    }
+  }
+
+  size_t group_with(uint32_t op) const {
+    for (size_t k = 0; k < chosen_.size(); ++k)
+      if (std::binary_search(chosen_[k].members.begin(), chosen_[k].members.end(), op)) return k;
+    return SIZE_MAX;
+  }
 
   FusionCandidate candidate(const Chosen& c, const FusionPlanner& planner) const {
     FusionCandidate out;
@@ -164,6 +253,7 @@ private:
   void name_fused_ops() {
     std::map<std::string, int64_t> found;
     for (const FusionGraph::Op& op : graph_.ops) {
+      if (op.kind == Kind::collective) continue;
       const Node& node = m_[op.node];
       const std::string_view type = m_.names[node.op_type];
       const bool contrib = m_.names[node.domain].starts_with("com.microsoft");
@@ -229,7 +319,8 @@ private:
 
   Module& m_;
   const Hardware& hardware_;
-  Costing costing_;
+  const FuseOptions& options_;
+  TimeModel model_;
   FusionGraph graph_;
   FusionPlan plan_;
   std::vector<Chosen> chosen_;
@@ -240,7 +331,8 @@ private:
 
 Result<FusionPlan> fuse(const Model& model, const Hardware& hardware, const FuseOptions& options) {
   Fuser fuser(model.module(), hardware, options);
-  fuser.run();
+  if (options.apply && options.parallel.layout) return error("usage", "--apply and --layout do not go together", {}, "`roofcast analyze --layout` shows the rows of a rank");
+  if (Status status = fuser.run(); !status) return status.error();
   if (!options.apply) return fuser.take();
   Result<Analysis> analysis = analyze(model, hardware, {.model = options.model, .causal = options.causal});
   if (!analysis) return analysis.error();

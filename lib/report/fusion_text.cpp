@@ -61,7 +61,7 @@ std::string summary(const FusionPlan& p) {
 
 std::string fusion_text(const FusionPlan& p, const ViewOptions& view) {
   const size_t shown = view.top == 0 ? p.candidates.size() : std::min(view.top, p.candidates.size());
-  std::string out = fmt::format("{} on {}: {} kinds of groups\n\n", p.file, p.hardware, p.candidates.size());
+  std::string out = fmt::format("{} on {}{}: {} kinds of groups\n\n", p.file, p.hardware, p.layout ? ", one rank of " + p.layout->text() : "", p.candidates.size());
   if (shown > 0) out += table_of(p, view, shown).text();
   if (shown < p.candidates.size()) out += fmt::format("… {} more (--top 0)\n", p.candidates.size() - shown);
   if (p.candidates.empty()) out += "no group of ops would run faster as one kernel\n";

@@ -11,9 +11,9 @@
 // 2009; online softmax: M. Milakov, N. Gimelshein, arXiv 1805.02867; T. Dao et al., NeurIPS 2022.
 #pragma once
 
-#include "search/blocks.h"
-#include "time/costing.h"
+#include "search/sharding.h"
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -48,6 +48,7 @@ struct FusionGraph {
     double head = 0;                // of a product of activations: its output's last dim
     bool weighted = false;          // a product with a weight
     bool alone = false;             // cannot be fused at all
+    Collective exchange;            // of a collective between ops of a layout, which has no node of its own
     std::vector<uint32_t> inputs;   // values (roots)
     std::vector<double> input_bytes;
     std::vector<Block> spread;      // by input: over what it is broadcast
@@ -60,7 +61,9 @@ struct FusionGraph {
   std::vector<uint32_t> uses;                   // by value: ops that read it, graph outputs counted
   std::vector<bool> is_output;                  // by value
 };
-FusionGraph fusion_graph(Costing& costing, const Fold& fold);
+// Under a layout: what one rank does, with the collectives between.
+FusionGraph fusion_graph(Costing& costing, const Fold& fold, const Sharding* sharding = nullptr,
+                         std::span<const Communication> communications = {});
 
 inline bool is_product(Kind k) { return k == Kind::contraction || k == Kind::convolution; }
 inline bool reduces(const FusionGraph::Op& op) { return op.reduced.length > 1; }
@@ -115,11 +118,13 @@ double decomposed_overlap(double compute, double communication, int64_t parts, d
 
 // The known name of a group ("flash attention", "bias + GELU epilogue"); empty: none. And who has such a
 // kernel, with where that is written.
+using Implementations = std::vector<std::pair<std::string_view, std::string_view>>;  // runtime, source
 struct FusionLabel {
   std::string name;
-  std::vector<std::pair<std::string_view, std::string_view>> implemented_by;  // runtime, source
+  Implementations implemented_by;
 };
 FusionLabel label_of(const FusionGraph& graph, const std::vector<uint32_t>& members, const Module& module);
+Implementations overlap_implementations();  // of products with the collectives beside them
 
 // The groups of the folded graph, at every place where they stand: nodes, ascending.
 std::vector<std::vector<NodeId>> places_of(const FusionGraph& graph, const std::vector<uint32_t>& members, const Fold& fold,

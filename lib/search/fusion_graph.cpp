@@ -3,6 +3,7 @@
 #include "search/fusion.h"
 
 #include <algorithm>
+#include <map>
 
 namespace roofcast {
 namespace {
@@ -74,15 +75,81 @@ void read_access(FusionGraph::Op& op, const std::vector<size_t>& slots) {
       op.spread[i] = block_of(access.outputs[0], sizes, [&](uint8_t f) { return sizes[f].role == Role::pass && !has_factor(access.inputs[slots[i]], f); });
 }
 
+// In how many pieces a value lies on the ranks; of one dim, or of any.
+double ways(const Sharding& sharding, ValueId v, size_t dim) {
+  double pieces = 1;
+  for (size_t axis = 0; axis < sharding.axes().size(); ++axis)
+    if (const Placement at = sharding.placement(v, axis); at.is_sharded() && (dim == SIZE_MAX || at.dim == dim)) pieces *= at.ways;
+  return pieces;
+}
+
+// Collectives as ops between the one that makes a value and those that read it elsewhere or whole.
+class Exchanges {
+public:
+  Exchanges(const Module& module, const Sharding* sharding, std::span<const Communication> communications) : m_(module), sharding_(sharding) {
+    if (!sharding) return;
+    position_.resize(m_.nodes.size(), UINT32_MAX);
+    const auto& nodes = m_.main().nodes;
+    for (uint32_t p = 0; p < nodes.size(); ++p) position_[nodes[p].index] = p;
+    for (const Communication& c : communications)
+      if (c.phase == Phase::forward && c.producer.valid()) at_.emplace(sharding->site_at(c.position).position, &c);
+  }
+
+  // The value that `op` reads where it reads `input`, of the root `value`: as it is, or as a collective gives it.
+  uint32_t arrived(FusionGraph& g, const FusionGraph::Op& op, ValueId input, uint32_t value) {
+    if (!sharding_) return value;
+    const auto [begin, end] = at_.equal_range(sharding_->site_at(op.position).position);
+    for (auto c = begin; c != end; ++c)
+      if (made_by(input, c->second->producer)) return given_.contains(value) ? given_[value] : add(g, op, *c->second, value);
+    // What was gathered once is read whole by products only: others work on their own part.
+    const auto known = given_.find(value);
+    if (known == given_.end()) return value;
+    const bool gathered = g.ops[g.maker[known->second]].exchange.kind == CollectiveKind::all_gather;
+    return gathered && !is_product(op.kind) ? value : known->second;
+  }
+
+private:
+  bool made_by(ValueId v, NodeId producer) const {
+    for (NodeId node = m_[v].producer; node.valid() && position_[node.index] != UINT32_MAX; node = m_[v].producer) {
+      if (sharding_->site_at(position_[node.index]).position == sharding_->site_at(position_[producer.index]).position) return true;
+      const OpInfo* info = m_.instances[m_[node].instance.index].op;
+      const auto inputs = m_.inputs(m_[node]);
+      if (!info || info->kind != Kind::view || inputs.empty() || !inputs[0].valid()) return false;
+      v = inputs[0];
+    }
+    return false;
+  }
+
+  uint32_t add(FusionGraph& g, const FusionGraph::Op& reader, const Communication& c, uint32_t value) {
+    const auto given = static_cast<uint32_t>(g.maker.size());
+    FusionGraph::Op op;
+    op.node = c.producer, op.position = reader.position, op.times = reader.times;
+    op.kind = Kind::collective, op.alone = true, op.exchange = c.what;
+    op.seconds = c.exposed * static_cast<double>(c.steps), op.time.bound = Bound::communication;
+    op.inputs = {value}, op.input_bytes = {0}, op.spread.resize(1), op.outputs = {given}, op.output_bytes = {0};
+    g.maker.push_back(static_cast<uint32_t>(g.ops.size())), g.uses.push_back(0), g.is_output.push_back(false);
+    g.ops.push_back(std::move(op));
+    given_[value] = given;
+    return given;
+  }
+
+  const Module& m_;
+  const Sharding* sharding_;
+  std::vector<uint32_t> position_;                              // by node
+  std::multimap<uint32_t, const Communication*> at_;            // by position of the reader's site
+  std::map<uint32_t, uint32_t> given_;                          // value → as a collective gives it
+};
+
 }  // namespace
 
-FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
+FusionGraph fusion_graph(Costing& costing, const Fold& fold, const Sharding* sharding, std::span<const Communication> communications) {
   const Module& m = costing.module();
   FusionGraph g;
   g.maker.assign(m.values.size(), UINT32_MAX), g.uses.resize(m.values.size()), g.is_output.resize(m.values.size());
   std::vector<uint32_t> root(m.values.size());
   for (uint32_t v = 0; v < root.size(); ++v) root[v] = fold.canonical[v];
   auto root_of = [&](ValueId v) { return root[fold.canonical[v.index]]; };
+  Exchanges exchanges(m, sharding, communications);
   for (const Fold::Site& site : fold.sites) {
     const NodeId id = m.main().nodes[site.position];
     const Node& node = m[id];
@@ -100,10 +167,9 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
     op.node = id, op.position = site.position, op.times = site.times;
     op.work = cost.work;
     op.kind = cost.work ? cost.work->kind : Kind::opaque;
-    const auto index = static_cast<uint32_t>(g.ops.size());
     if (cost.group >= 0) {
-      op.problem = costing.problem(cost.group);
-      op.time = costing.time(cost.group);
+      op.problem = sharding ? sharding->site_at(site.position).local : costing.problem(cost.group);
+      op.time = sharding ? costing.predictor()(op.problem) : costing.time(cost.group);
       op.seconds = op.time.predicted.value_or(0);
     }
     op.alone = cost.group < 0 || !fusable(op.kind) || node.region_count > 0;
@@ -112,10 +178,11 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
       if (!inputs[i].valid()) continue;
       slots.push_back(i);
       const double bytes = i < op.problem.operands.size() ? op.problem.operands[i].bytes : 0;
-      op.inputs.push_back(root_of(inputs[i])), op.input_bytes.push_back(bytes);
+      op.inputs.push_back(exchanges.arrived(g, op, inputs[i], root_of(inputs[i]))), op.input_bytes.push_back(bytes);
       const Value& v = m[inputs[i]];
       if (is_product(op.kind) && i < 2 && (v.storage == Storage::weight || v.storage == Storage::constant)) op.weighted = true;
     }
+    const auto index = static_cast<uint32_t>(g.ops.size());
     size_t out = 0;
     while (out < op.problem.operands.size() && !op.problem.operands[out].is_output) ++out;
     for (size_t j = 0; j < outputs.size(); ++j) {
@@ -124,8 +191,10 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
       op.output_bytes.push_back(out + j < op.problem.operands.size() ? op.problem.operands[out + j].bytes : 0);
       g.maker[outputs[j].index] = index;
     }
+    // Of the whole model; a rank has its share.
+    auto local = [&](double size, bool last_dim) { return sharding && outputs[0].valid() ? size / ways(*sharding, outputs[0], last_dim ? m[outputs[0]].type->dims.size() - 1 : SIZE_MAX) : size; };
     if (!outputs.empty() && outputs[0].valid() && m[outputs[0]].type && m[outputs[0]].type->is_tensor())
-      op.elements = evaluate_real(m[outputs[0]].type->elements(), costing.values()).value_or(0);
+      op.elements = local(evaluate_real(m[outputs[0]].type->elements(), costing.values()).value_or(0), false);
     if (op.work) read_access(op, slots);
     double pass = 1, summed = 1, n = 1, first = 1, rows = 1;
     for (const FactorSize& f : op.problem.factors) {
@@ -141,7 +210,7 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold) {
     if (is_product(op.kind)) {
       op.k = summed, op.n = n, op.m = first, op.rows = rows;
       if (!outputs.empty() && m[outputs[0]].type && !m[outputs[0]].type->dims.empty())
-        op.head = evaluate_real(m[outputs[0]].type->dims.back(), costing.values()).value_or(0);
+        op.head = local(evaluate_real(m[outputs[0]].type->dims.back(), costing.values()).value_or(0), true);
     }
     g.ops.push_back(std::move(op));
   }

@@ -13,8 +13,6 @@
 namespace roofcast {
 namespace {
 
-using Sources = std::vector<std::pair<std::string_view, std::string_view>>;
-
 // Where runtimes say that they have such kernels.
 constexpr std::pair<std::string_view, std::string_view>
     ort_attention{"ONNX Runtime", "onnxruntime docs/ContribOperators.md: Attention, MultiHeadAttention"},
@@ -146,6 +144,13 @@ private:
 };
 
 }  // namespace
+
+Implementations overlap_implementations() {
+  return {{"XLA", "S. Wang et al., ASPLOS 2023: collective matmul"},
+          {"PyTorch", "PyTorch documentation: torch.distributed._symmetric_memory, asynchronous tensor parallelism"},
+          {"Transformer Engine", "Transformer Engine documentation: communication-GEMM overlap (userbuffers)"},
+          {"vLLM", "vLLM documentation: compilation, async tensor parallelism"}};
+}
 
 FusionLabel label_of(const FusionGraph& graph, const std::vector<uint32_t>& members, const Module& module) {
   const Features f(graph, members, module);

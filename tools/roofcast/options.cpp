@@ -134,9 +134,13 @@ void MachineOptions::add_to(CLI::App& app) {
   app.add_option("--model", model, "time model")->check(CLI::IsMember({"ideal", "kernel"}))->capture_default_str()->group("Machine");
 }
 
-void LayoutFlags::add_to(CLI::App& app) {
+void LayoutFlags::add_layout_to(CLI::App& app) {
   app.add_option("--layout", layout, "axes dp tp pp cp ep, and mb, zero=0..3, sp, recompute=none|selective|full, vpp, schedule")
       ->type_name("dp=2,tp=4,…")->group("Layout");
+}
+
+void LayoutFlags::add_to(CLI::App& app) {
+  add_layout_to(app);
   app.add_option("--shard", shard, "pin a tensor or node: 'pattern=axis:dim'")->type_name("PATTERN=AXIS:DIM")->allow_extra_args(false)->group("Layout");
   app.add_option("--devices", devices, "number of devices: 64, or 8..1024")->type_name("N")->group("Layout");
   app.add_option("--global-batch", global_batch, "batch of all devices together")->check(CLI::PositiveNumber)->type_name("N")->group("Layout");

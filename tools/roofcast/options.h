@@ -38,6 +38,7 @@ struct LayoutFlags {
   bool train = false, no_overlap = false;
 
   void add_to(CLI::App& app);
+  void add_layout_to(CLI::App& app);  // the layout alone
   bool any() const { return train || !layout.empty() || !shard.empty(); }
   Result<ParallelOptions> parse() const;
   // "64", "8,16,32", or "8..1024" in doublings.
