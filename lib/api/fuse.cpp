@@ -51,10 +51,10 @@ public:
       if (Status status = read_layout(fold); !status) return status;
       for (const FusionGraph::Op& op : graph_.ops) by_bound[static_cast<size_t>(op.time.bound)] += op.seconds * static_cast<double>(op.times);
     } else {
-      Costing costing(m_, hardware_, model_, options_.causal);
-      costing.resolve();
-      const Totals before = total(costing, nullptr);
-      graph_ = fusion_graph(costing, fold);
+      costing_ = std::make_unique<Costing>(m_, hardware_, model_, options_.causal);
+      costing_->resolve();
+      const Totals before = total(*costing_, nullptr);
+      graph_ = fusion_graph(*costing_, fold);
       plan_.model_time_before = before.time.value_or(0), timed = before.time.has_value();
       by_bound = bounds_before(before);
     }
@@ -141,7 +141,8 @@ private:
       return error("usage", "--layout " + wanted.text() + ": groups are looked for in one whole pass of a rank", {}, "leave pp and mb out");
     const Result<LayoutModelOptions> what = layout_model_options(options_.parallel, options_.model, options_.causal);
     if (!what) return what.error();
-    LayoutModel layouts(m_, hardware_, *what);
+    layouts_ = std::make_unique<LayoutModel>(m_, hardware_, *what);
+    LayoutModel& layouts = *layouts_;
     const Result<Layout> layout = layouts.decide(wanted);
     if (!layout) return layout.error();
     const Result<Step> step = layouts.step(*layout, false);
@@ -321,6 +322,8 @@ private:
   const Hardware& hardware_;
   const FuseOptions& options_;
   TimeModel model_;
+  std::unique_ptr<Costing> costing_;      // holds the work that the graph points to
+  std::unique_ptr<LayoutModel> layouts_;  // likewise, under a layout
   FusionGraph graph_;
   FusionPlan plan_;
   std::vector<Chosen> chosen_;
