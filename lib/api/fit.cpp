@@ -19,16 +19,19 @@ namespace {
 // One fit after another: which rows decide over which constants. Later ones see the constants of
 // earlier ones.
 enum class Cache { any, full, eight_bits };  // of keys and values
+enum class Unit16 { any, no, yes };       // whether a matrix unit multiplies
 struct Stage {
   std::string_view name;
   ConstantUse use;
   std::vector<std::string_view> families;
   Cache cache = Cache::any;
   std::optional<Kind> kind = {};
+  Unit16 unit = Unit16::any;
 
-  bool takes(const MeasuredRow& row) const {
+  bool takes(const MeasuredRow& row, const KernelDevice& device) const {
     if (std::find(families.begin(), families.end(), row.family) == families.end()) return false;
     if (kind && row.problems[0].kind != *kind) return false;
+    if (unit != Unit16::any && (unit == Unit16::yes) != device.has_unit(row.problems[0].math)) return false;
     return cache == Cache::any || (cache == Cache::eight_bits) == (attention_shape(row.problems[0]).kv_bits <= 8);
   }
 };
@@ -42,7 +45,8 @@ const std::vector<Stage>& stages() {
       {"gemm_weights", ConstantUse::gemm_weights, {"gemm_int_weight"}},
       {"gemm32", ConstantUse::gemm32, {"linear_fp32", "linear_fp32_p4"}},
       {"batched32", ConstantUse::batched32, {"bmm"}},
-      {"convolution", ConstantUse::convolution, {"conv_fwd", "conv_bwd"}},
+      {"convolution", ConstantUse::convolution, {"conv_fwd", "conv_bwd"}, {}, {}, Unit16::no},
+      {"convolution16", ConstantUse::convolution16, {"conv_fwd", "conv_bwd"}, {}, {}, Unit16::yes},
       {"prefill", ConstantUse::prefill, {"attention_prefill"}, Cache::full},
       {"prefill8", ConstantUse::prefill8, {"attention_prefill"}, Cache::eight_bits},
       {"decode", ConstantUse::decode, {"attention_decode"}, Cache::full},
@@ -123,7 +127,7 @@ private:
     for (const RowDevice* device : devices) {
       Sample s{device, {}};
       for (const MeasuredRow& row : t_.rows)
-        if (row.fitted && devices_.find(row) == device && stage.takes(row))
+        if (row.fitted && devices_.find(row) == device && stage.takes(row, device->kernel))
           s.rows.push_back(&row), sources.insert(row.source), timings.insert(row.timing);
       s.rows = thinned(s.rows, most_rows / devices.size() + 100);
       rows += s.rows.size();

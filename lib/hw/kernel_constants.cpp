@@ -26,24 +26,35 @@ using Use = ConstantUse;
       {prefix "_misaligned", "share", "that rows of no multiple of 16 bytes cost more", AT(set.misaligned), 1e-3, 1, 0.05, Use::set},  \
       {prefix "_wide", "columns", "beyond 4096 that double a tile's time", AT(set.wide), 3e3, 1e7, 2e5, Use::set}
 
-#define LANE_GEMM(prefix, set) \
-  {prefix "_call", "s", "of one call: launch, dispatch and the memory pipeline's ramp", AT(set.call), 1e-7, 8e-5, 4e-6, Use::set}, \
-  {prefix "_tile", "s", "fill and drain of one tile", AT(set.tile), 1e-8, 2e-5, 2e-6, Use::set}, \
-  {prefix "_efficiency", "share", "of the peak, in tiles without end", AT(set.efficiency), 0.1, 1.1, 0.85, Use::set}, \
-  {prefix "_store", "s", "start of a tile's stores", AT(set.store), 1e-8, 2e-5, 1e-6, Use::set}, \
-  {prefix "_store_rate", "B/clock", "of the result out of one core", AT(set.store_rate), 0.3, 100, 4, Use::set}, \
-  {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 50, Use::set}, \
-  {prefix "_dram_efficiency", "share", "of the memory bandwidth", AT(set.dram_efficiency), 0.3, 1, 0.85, Use::set}, \
-  {prefix "_swizzle", "elements", "of a side that tiles running together cover", AT(set.swizzle), 64, 1e5, 500, Use::set}, \
-  {prefix "_split", "s", "splitting k and adding up", AT(set.split), 1e-7, 2e-5, 2e-6, Use::set}, \
-  {prefix "_split_depth", "elements", "of k that a part has, at least", AT(set.split_depth), 8, 4096, 128, Use::set}, \
-  {prefix "_tail", "share", "of the last wave's gap that nothing fills", AT(set.tail), 0.05, 1, 0.4, Use::set}, \
-  {prefix "_preference", "", "exponent by which large tiles are preferred", AT(set.preference), 1e-3, 3, 0.1, Use::set}, \
-  {prefix "_largest", "elements", "of the result in the largest tile", AT(set.largest), 1100, 20000, 17000, Use::set}, \
-  {prefix "_throttle", "", "fall of the clock per share of use above throttle_from", AT(set.throttle), 1e-3, 20, 0.3, Use::set}, \
-  {prefix "_throttle_after", "s", "a kernel that long meets half of the clock's fall", AT(set.throttle_after), 1e-7, 1e-2, 1e-4, Use::set}, \
-  {prefix "_throttle_from", "share", "use of the peak from which the clock falls", AT(set.throttle_from), 0.1, 1, 0.5, Use::set}, \
-  {prefix "_misaligned", "share", "that rows of no multiple of 16 bytes cost more", AT(set.misaligned), 1e-3, 1, 0.05, Use::set}
+#define LANE_GEMM(prefix, set, use) \
+  {prefix "_call", "s", "of one call: launch, dispatch and the memory pipeline's ramp", AT(set.call), 1e-7, 8e-5, 4e-6, Use::use}, \
+  {prefix "_tile", "s", "fill and drain of one tile", AT(set.tile), 1e-8, 2e-5, 2e-6, Use::use}, \
+  {prefix "_efficiency", "share", "of the peak, in tiles without end", AT(set.efficiency), 0.1, 1.1, 0.85, Use::use}, \
+  {prefix "_store", "s", "start of a tile's stores", AT(set.store), 1e-8, 2e-5, 1e-6, Use::use}, \
+  {prefix "_store_rate", "B/clock", "of the result out of one core", AT(set.store_rate), 0.3, 100, 4, Use::use}, \
+  {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 50, Use::use}, \
+  {prefix "_dram_efficiency", "share", "of the memory bandwidth", AT(set.dram_efficiency), 0.3, 1, 0.85, Use::use}, \
+  {prefix "_swizzle", "elements", "of a side that tiles running together cover", AT(set.swizzle), 64, 1e5, 500, Use::use}, \
+  {prefix "_split", "s", "splitting k and adding up", AT(set.split), 1e-7, 2e-5, 2e-6, Use::use}, \
+  {prefix "_split_depth", "elements", "of k that a part has, at least", AT(set.split_depth), 8, 4096, 128, Use::use}, \
+  {prefix "_tail", "share", "of the last wave's gap that nothing fills", AT(set.tail), 0.05, 1, 0.4, Use::use}, \
+  {prefix "_preference", "", "exponent by which large tiles are preferred", AT(set.preference), 1e-3, 3, 0.1, Use::use}, \
+  {prefix "_largest", "elements", "of the result in the largest tile", AT(set.largest), 1100, 20000, 17000, Use::use}, \
+  {prefix "_throttle", "", "fall of the clock per share of use above throttle_from", AT(set.throttle), 1e-3, 20, 0.3, Use::use}, \
+  {prefix "_throttle_after", "s", "a kernel that long meets half of the clock's fall", AT(set.throttle_after), 1e-7, 1e-2, 1e-4, Use::use}, \
+  {prefix "_throttle_from", "share", "use of the peak from which the clock falls", AT(set.throttle_from), 0.1, 1, 0.5, Use::use}, \
+  {prefix "_misaligned", "share", "that rows of no multiple of 16 bytes cost more", AT(set.misaligned), 1e-3, 1, 0.05, Use::use}, \
+  {prefix "_wide", "columns", "beyond 4096 that double a tile's time", AT(set.wide), 3e3, 1e7, 2e5, Use::use}
+
+#define CONVOLUTION(prefix, set) \
+  LANE_GEMM(prefix, set.tiles, set), \
+  {prefix "_winograd", "", "multiplications saved by Winograd's algorithm, as reached", AT(set.winograd), 1, 2.25, 1.5, Use::set}, \
+  {prefix "_winograd_call", "s", "of its transforms", AT(set.winograd_call), 1e-7, 1e-4, 5e-6, Use::set}, \
+  {prefix "_winograd_bytes", "", "of image and result, that its transforms pass over", AT(set.winograd_bytes), 0.01, 20, 0.5, Use::set}, \
+  {prefix "_data_share", "share", "of forward's speed, of the data's gradient", AT(set.data_share), 0.1, 2, 0.8, Use::set}, \
+  {prefix "_weight_share", "share", "of forward's speed, of the weight's gradient", AT(set.weight_share), 0.1, 2, 0.7, Use::set}, \
+  {prefix "_backward_call", "s", "of a gradient's further kernels", AT(set.backward_call), 1e-7, 2e-4, 1e-5, Use::set}, \
+  {prefix "_shallow", "elements", "of channels and taps that indexing costs", AT(set.shallow), 0.1, 1000, 10, Use::set}
 
 #define PREFILL(prefix, set) \
   {prefix "_call", "s", "of one call, its launch included", AT(set.call), 1e-6, 8e-5, 1e-5, Use::set}, \
@@ -107,8 +118,10 @@ constexpr KernelConstant table[] = {
     GEMM("gemm16", gemm16),
     GEMM("gemm8", gemm8),
     GEMM("gemm_weights", gemm_weights),
-    LANE_GEMM("gemm32", gemm32),
-    LANE_GEMM("batched32", batched32),
+    LANE_GEMM("gemm32", gemm32, gemm32),
+    LANE_GEMM("batched32", batched32, batched32),
+    CONVOLUTION("conv", convolution),
+    CONVOLUTION("conv16", convolution16),
 
     PREFILL("prefill", prefill),
     PREFILL("prefill8", prefill8),
@@ -133,6 +146,7 @@ constexpr KernelConstant table[] = {
 #undef CALL
 #undef AGAIN
 #undef GEMM
+#undef CONVOLUTION
 #undef LANE_GEMM
 #undef PREFILL
 #undef DECODE

@@ -50,6 +50,18 @@ struct LaneGemmConstants {
   double throttle_from = 1;
   double throttle_after = 0;      // s: a kernel that long meets half of the fall
   double misaligned = 0;          // what rows that are no multiple of 16 bytes cost more
+  double wide = 1e9;              // columns beyond 4096 that double a tile's time
+};
+
+// Of convolutions by one sort of unit.
+struct ConvConstants {
+  LaneGemmConstants tiles;        // of implicit products
+  double winograd = 1;            // multiplications of a product over those of Winograd's algorithm, as reached
+  double winograd_call = 0;       // s: of its transforms
+  double winograd_bytes = 0;      // of image and result, that its transforms read and write
+  double data_share = 1, weight_share = 1;  // of forward's speed, of the data's and the weight's gradient
+  double backward_call = 0;       // s: of a gradient's further kernels
+  double shallow = 0;             // elements of channels · taps that its indexing costs
 };
 
 // Of fused attention over many queries.
@@ -110,6 +122,8 @@ struct KernelConstants {
   GemmConstants gemm16, gemm8, gemm_weights;
   LaneGemmConstants gemm32, batched32;
 
+  ConvConstants convolution, convolution16;
+
   PrefillConstants prefill, prefill8;  // prefill8, decode8: with a cache of 8 bits
   DecodeConstants decode, decode8;
 
@@ -122,7 +136,7 @@ struct KernelConstants {
 
 // What a constant is fitted with.
 enum class ConstantUse : uint8_t {
-  cpu, pointwise, softmax, normalization, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, prefill, prefill8, decode, decode8, collective,
+  cpu, pointwise, softmax, normalization, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, convolution16, prefill, prefill8, decode, decode8, collective,
 };
 
 struct KernelConstant {

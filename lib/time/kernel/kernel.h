@@ -102,6 +102,9 @@ struct Panels {
   double swizzle;    // elements of a side that tiles running together cover, at least
 };
 double read_again(const GemmShape& shape, double t_m, double t_n, double running, const Panels& panels);
+// Tiles of a product whose operands are `bytes` in all, `slow` times as long as the constants say.
+Kernel tiled_time(const GemmShape& shape, double bytes, double slow, const LaneGemmConstants& constants, const KernelDevice& device,
+                  Explanation* explanation = nullptr);
 // Where no matrix unit takes the type: gemm_time calls it.
 Kernel lane_gemm_time(const GemmShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);
 Kernel convolution_time(const ConvShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);
