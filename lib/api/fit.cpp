@@ -27,9 +27,11 @@ struct Stage {
   Cache cache = Cache::any;
   std::optional<Kind> kind = {};
   Unit16 unit = Unit16::any;
+  std::vector<CollectiveKind> collectives = {};
 
   bool takes(const MeasuredRow& row, const KernelDevice& device) const {
     if (std::find(families.begin(), families.end(), row.family) == families.end()) return false;
+    if (!collectives.empty()) return std::find(collectives.begin(), collectives.end(), row.collective.kind) != collectives.end();
     if (kind && row.problems[0].kind != *kind) return false;
     if (unit != Unit16::any && (unit == Unit16::yes) != device.has_unit(row.problems[0].math)) return false;
     return cache == Cache::any || (cache == Cache::eight_bits) == (attention_shape(row.problems[0]).kv_bits <= 8);
@@ -51,6 +53,10 @@ const std::vector<Stage>& stages() {
       {"prefill8", ConstantUse::prefill8, {"attention_prefill"}, Cache::eight_bits},
       {"decode", ConstantUse::decode, {"attention_decode"}, Cache::full},
       {"decode8", ConstantUse::decode8, {"attention_decode"}, Cache::eight_bits},
+      {"all_reduce", ConstantUse::all_reduce, {"collectives"}, {}, {}, {}, {CollectiveKind::all_reduce}},
+      {"gather", ConstantUse::gather, {"collectives"}, {}, {}, {}, {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}},
+      {"exchange", ConstantUse::exchange, {"collectives"}, {}, {}, {}, {CollectiveKind::all_to_all}},
+      {"send", ConstantUse::send, {"p2p"}, {}, {}, {}, {CollectiveKind::send_recv}},
   };
   return all;
 }
@@ -115,6 +121,7 @@ private:
   static bool decided_by(const KernelConstant& c, const std::set<Timing>& timings) {
     if (c.name == "eager_overhead") return timings.contains(Timing::eager);
     if (c.name == "host_overhead") return timings.contains(Timing::host);
+    if (c.name == "all_reduce_eager") return timings.contains(Timing::eager);
     return c.name != "launch_overhead" || timings.contains(Timing::graph) || timings.contains(Timing::kernel);
   }
 

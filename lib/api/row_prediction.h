@@ -19,6 +19,7 @@ struct RowDevice {
   std::string spec;    // file below hwspecs, without its ending
   Hardware hardware;
   KernelDevice kernel;
+  CollectiveModel collectives;
 };
 
 // Devices of the tables, each loaded once; absent: no spec. A device under a software stack may have a

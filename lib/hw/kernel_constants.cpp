@@ -83,6 +83,21 @@ using Use = ConstantUse;
   {prefix "_head", "s", "of a query head on one core", AT(set.head), 1e-10, 3e-6, 1e-8, Use::set}, \
   {prefix "_step", "s", "of 64 keys on one core", AT(set.step), 1e-10, 2e-6, 1e-8, Use::set}
 
+#define COLLECTIVE(prefix, set) \
+  {prefix "_call", "s", "of one call by the protocol of small messages", AT(set.call), 1e-6, 5e-5, 6e-6, Use::set}, \
+  {prefix "_hop", "s", "of one step of it", AT(set.hop), 1e-8, 2e-5, 6e-7, Use::set}, \
+  {prefix "_ramp", "", "what a step of it costs more with large messages", AT(set.ramp), 1e-2, 30, 1, Use::set}, \
+  {prefix "_ramp_bytes", "B", "of the message with half of that", AT(set.ramp_bytes), 1e3, 1e7, 1e5, Use::set}, \
+  {prefix "_rate", "share", "of the link's bandwidth, by the protocol of small messages", AT(set.rate), 0.02, 1.2, 0.3, Use::set}, \
+  {prefix "_bulk_call", "s", "of one call by the protocol of large messages", AT(set.bulk_call), 1e-6, 1e-4, 1.5e-5, Use::set}, \
+  {prefix "_bulk_hop", "s", "of one step of it, once buffers fill", AT(set.bulk_hop), 1e-8, 5e-5, 4e-6, Use::set}, \
+  {prefix "_fill_bytes", "B", "of the message with half of that", AT(set.fill_bytes), 1e4, 1e9, 4e6, Use::set}, \
+  {prefix "_step", "s", "of one step of it at any size", AT(set.step), 1e-9, 2e-5, 5e-7, Use::set}, \
+  {prefix "_bulk_rate", "share", "of the link's bandwidth, by the protocol of large messages", AT(set.bulk_rate), 0.1, 1.2, 0.8, Use::set}, \
+  {prefix "_pair", "", "what two ranks alone lack of it", AT(set.pair), 1e-3, 3, 0.3, Use::set}, \
+  {prefix "_preference", "", "for small messages' protocol: its time over the other's up to which it is taken", AT(set.preference), 0.2, 3, 0.9, Use::set}, \
+  {prefix "_switch_rate", "share", "of the link's bandwidth, of sums inside the switch", AT(set.switch_rate), 0.3, 1.3, 1, Use::set}
+
 #define LINES(prefix, set, use) \
   {prefix "_line", "s", "of a line on a core", AT(set.line), 1e-9, 1e-5, 1e-7, Use::use}, \
   {prefix "_rate", "B/clock", "through one core", AT(set.rate), 1, 500, 30, Use::use}, \
@@ -128,6 +143,16 @@ constexpr KernelConstant table[] = {
     DECODE("decode", decode),
     DECODE("decode8", decode8),
 
+    COLLECTIVE("all_reduce", all_reduce),
+    {"all_reduce_switch_from", "ranks", "whose sums a switch makes", AT(all_reduce.switch_from), 2, 100, 8, Use::all_reduce},
+    {"all_reduce_eager", "s", "least time of an eager call", AT(all_reduce.eager), 1e-6, 2e-4, 3e-5, Use::all_reduce},
+    COLLECTIVE("gather", gather),
+    COLLECTIVE("exchange", exchange),
+    COLLECTIVE("send", send),
+    {"network_hop", "s", "of one step through network cards", AT(network_hop), 1e-6, 1e-4, 1.4e-5, Use::network},
+    {"network_rate", "share", "of a network card's bandwidth", AT(network_rate), 0.1, 1.1, 0.9, Use::network},
+    {"network_tree", "share", "of that, of trees", AT(network_tree), 0.3, 1, 0.9, Use::network},
+
     {"contraction_efficiency", "share", "of the matrix peak that products reach", AT(contraction_efficiency), 0.05, 1, 0.22, Use::cpu},
     {"convolution_efficiency", "share", "of the matrix peak that dense convolutions reach", AT(convolution_efficiency), 0.05, 1, 0.22, Use::cpu},
     {"depthwise_efficiency", "share", "of the matrix peak that depthwise convolutions with many taps reach", AT(depthwise_efficiency), 0.01, 1, 0.1, Use::cpu},
@@ -142,6 +167,7 @@ constexpr KernelConstant table[] = {
     {"vector_lanes", "channels", "channels that convolutions of a CPU take at once", AT(vector_lanes), 1, 32, 5.7, Use::cpu},
     {"memory_overlap", "share", "of the lesser of math and memory that hides behind the greater", AT(memory_overlap), 0.02, 1, 0.14, Use::cpu},
 };
+#undef COLLECTIVE
 #undef LINES
 #undef CALL
 #undef AGAIN

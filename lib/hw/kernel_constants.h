@@ -107,6 +107,26 @@ struct LineConstants {
   double cache = 1;               // of L2, against a kernel that passes once
 };
 
+// Of collectives of one kind inside the innermost level of links. What files lack: latencies and rates of
+// NVLink in NCCL 2.19, src/graph/tuning.cc.
+struct CollectiveConstants {
+  double call = 6.6e-6;           // s: of one call by the protocol of small messages
+  double hop = 0.6e-6;            // s: of one step of it
+  double ramp = 0;                // what a step costs more with large messages
+  double ramp_bytes = 1e6;        // of the message with half of that
+  double rate = 0.25;             // of the link's bandwidth
+  double bulk_call = 8.4e-6;      // s: of one call by the protocol of large messages
+  double bulk_hop = 3.4e-6;       // s: of one step of it, once buffers fill
+  double fill_bytes = 1e5;        // of the message with half of that
+  double step = 0;                // s: of one step of it at any size
+  double bulk_rate = 0.8;         // of the link's bandwidth, among many ranks
+  double pair = 0;                // what two ranks alone lack of it
+  double preference = 1;          // over the second protocol's time: what the first one's may be to be taken
+  double switch_rate = 1;         // of the link's bandwidth, of sums inside the switch
+  double switch_from = 8;         // ranks
+  double eager = 0;               // s: least time of an eager call
+};
+
 struct KernelConstants {
   double launch_overhead = 0;
   double eager_overhead = 0;
@@ -127,6 +147,11 @@ struct KernelConstants {
   PrefillConstants prefill, prefill8;  // prefill8, decode8: with a cache of 8 bits
   DecodeConstants decode, decode8;
 
+  CollectiveConstants all_reduce, gather, exchange, send;
+  double network_hop = 14e-6;     // s: of one step through network cards; NCCL 2.19, src/graph/tuning.cc
+  double network_rate = 0.92;     // of a network card's bandwidth, as InfiniBand's headers and NCCL's protocol leave
+  double network_tree = 0.9;      // of that, of trees
+
   // CPUs
   double contraction_efficiency = 1, convolution_efficiency = 1, depthwise_efficiency = 1, depthwise_fill = 0;
   double pooling_efficiency = 1, pointwise_efficiency = 1, reduction_efficiency = 1, softmax_efficiency = 1;
@@ -136,7 +161,8 @@ struct KernelConstants {
 
 // What a constant is fitted with.
 enum class ConstantUse : uint8_t {
-  cpu, pointwise, softmax, normalization, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, convolution16, prefill, prefill8, decode, decode8, collective,
+  cpu, pointwise, softmax, normalization, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, convolution16, prefill, prefill8, decode, decode8,
+  all_reduce, gather, exchange, send, network,
 };
 
 struct KernelConstant {

@@ -217,10 +217,14 @@ void RowReader::read_collective() {
   const CollectiveKind kind = collective_kind(row_.op);
   if (kind == CollectiveKind::none) return skip("collective " + std::string(row_.op));
   row_.collective = {kind, sizes_[2], size(0), 1};
+  // Serving stacks have kernels of their own; an eager call copies its buffer.
+  if (const std::string_view impl = text("impl"); !impl.starts_with("NCCL") && !impl.starts_with("RCCL")) row_.stack = impl;
+  if (row_.timing == Timing::eager)
+    row_.problems.push_back(rows_problem({.kind = Kind::movement, .rows = 1, .cols = static_cast<int64_t>(sizes_[2] / 2), .type = DType::bfloat16}));
   const std::string_view link = text("link");
   if (row_.gpu == "l40s") return keep("collectives_l40s", false);
   if (link.starts_with("pcie") || link.find("+pcie") != link.npos || row_.gpu == "a40") return keep("collectives_host_path", false);
-  if (size(1) > 1) return keep(kind == CollectiveKind::all_reduce ? "rdma_all_reduce" : "collectives_nodes", kind == CollectiveKind::all_reduce);
+  if (size(1) > 1) return keep(kind == CollectiveKind::all_reduce ? "rdma_all_reduce" : "collectives_nodes", kind == CollectiveKind::all_reduce && sizes_[2] >= 64 << 20);
   keep(kind == CollectiveKind::send_recv ? "p2p" : "collectives");
 }
 

@@ -63,7 +63,7 @@ private:
   Piece& piece_at(uint32_t position) { return out_.all[piece_of_[s_.site_at(position).position]]; }
 
   double time_of(const Collective& c) {
-    return collective_time(c, costing_.hardware(), costing_.model()).seconds.value_or(0);
+    return costing_.collectives()(c).seconds.value_or(0);
   }
 
   // What goes round a ring is hidden by the work on all pieces but the first.

@@ -469,8 +469,7 @@ private:
     auto [at, is_new] = wires_.try_emplace({static_cast<int>(kind), bytes, ranks, stride}, 0.0);
     if (is_new)
       // No link is known: any amount is worse than none.
-      at->second = collective_time({kind, bytes, ranks, stride}, s_.costing_.hardware(), s_.costing_.model())
-                       .seconds.value_or(bytes * 1e-9);
+      at->second = s_.costing_.collectives()({kind, bytes, ranks, stride}).seconds.value_or(bytes * 1e-9);
     return at->second;
   }
 

@@ -22,7 +22,7 @@ double repeated_flops(const Piece& p, const std::string& recompute) {
 
 CollectiveTime StepModel::wire(CollectiveKind kind, double bytes, int64_t ranks, int64_t stride) {
   auto [at, is_new] = wires_.try_emplace({static_cast<int>(kind), bytes, ranks, stride});
-  if (is_new) at->second = collective_time({kind, bytes, ranks, stride}, hardware_, model_);
+  if (is_new) at->second = collectives_({kind, bytes, ranks, stride});
   return at->second;
 }
 

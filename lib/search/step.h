@@ -57,7 +57,7 @@ struct Step {
 class StepModel {
 public:
   StepModel(const Hardware& hardware, TimeModel model, const StepOptions& options)
-      : hardware_(hardware), model_(model), options_(options) {}
+      : hardware_(hardware), collectives_(hardware, model), options_(options) {}
   // `details`: fill `collectives` and `stages`.
   Step step(const Pieces& pieces, const Layout& layout, bool details);
 
@@ -74,7 +74,7 @@ private:
   CollectiveTime wire(CollectiveKind kind, double bytes, int64_t ranks, int64_t stride);
 
   const Hardware& hardware_;
-  TimeModel model_;
+  CollectiveModel collectives_;
   StepOptions options_;
   std::map<std::tuple<const Pieces*, int64_t, std::string>, std::vector<Stage>> stages_;
   std::map<std::tuple<int, double, int64_t, int64_t>, CollectiveTime> wires_;

@@ -1,6 +1,7 @@
 // Time of a collective on the links of a cluster.
 //
-//   CollectiveTime t = collective_time({CollectiveKind::all_reduce, 50e6, 8}, h100, TimeModel::ideal);
+//   const CollectiveModel time(h100, TimeModel::kernel);       // links and constants, once
+//   CollectiveTime t = time({CollectiveKind::all_reduce, 50e6, 8});
 //   t.wire_bytes   2·(8 − 1)/8 · 50e6, what one rank sends
 //
 // `bytes` by the contract (Transfer in ops/work.h). Ranks of one group stand `stride` apart: the axes
@@ -8,6 +9,7 @@
 // carries follows from how many of its ranks share a group of the level below.
 #pragma once
 
+#include "hw/kernel_constants.h"
 #include "time/time.h"
 
 namespace roofcast {
@@ -27,6 +29,23 @@ struct CollectiveTime {
   std::optional<double> seconds;       // by the model: with latency in the kernel model
 };
 
+class CollectiveModel {
+public:
+  CollectiveModel(const Hardware& hardware, TimeModel model);
+  CollectiveTime operator()(const Collective& collective, Explanation* explanation = nullptr) const {
+    return time(collective, kernel_ ? &constants_ : nullptr, explanation);
+  }
+
+  // By these constants; null: the ideal model.
+  CollectiveTime time(const Collective& collective, const KernelConstants* constants, Explanation* explanation = nullptr) const;
+
+private:
+  std::vector<std::pair<std::string, Link>> levels_;  // innermost first
+  bool kernel_;
+  KernelConstants constants_;
+};
+
+// The same of one collective alone.
 CollectiveTime collective_time(const Collective& collective, const Hardware& hardware, TimeModel model,
                                Explanation* explanation = nullptr);
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ops/count.h"
-#include "time/time.h"
+#include "time/collectives.h"
 
 #include <unordered_map>
 #include <vector>
@@ -12,12 +12,13 @@ namespace roofcast {
 class Costing {
 public:
   Costing(Module& module, const Hardware& hardware, TimeModel model, bool causal)
-      : m_(module), hardware_(hardware), model_(model), predict_(hardware, model), causal_(causal) {}
+      : m_(module), hardware_(hardware), model_(model), predict_(hardware, model), collectives_(hardware, model), causal_(causal) {}
 
   const Module& module() const { return m_; }
   const Hardware& hardware() const { return hardware_; }
   TimeModel model() const { return model_; }
   const Predictor& predictor() const { return predict_; }
+  const CollectiveModel& collectives() const { return collectives_; }
 
   // Every symbol's value: set, or by the contract's rules; branches nobody set are the slower ones.
   void resolve();
@@ -67,6 +68,7 @@ private:
   const Hardware& hardware_;
   TimeModel model_;
   Predictor predict_;
+  CollectiveModel collectives_;
   bool causal_;
   std::vector<char> free_;
   Bindings values_;
