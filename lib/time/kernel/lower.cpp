@@ -130,7 +130,9 @@ StreamShape stream_shape(const Problem& p) {
   StreamShape s;
   s.kind = p.kind, s.math = p.math;
   s.bytes_read = p.bytes_read, s.bytes_written = p.bytes_written, s.flops = p.vector_flops;
-  for (const FactorSize& f : p.factors) (f.role == Role::pass || f.role == Role::lookup ? s.rows : s.cols) *= size_of(f);
+  // A lookup meets the rows that it takes, not all that its table has.
+  for (const FactorSize& f : p.factors)
+    if (f.role != Role::lookup) (f.role == Role::pass ? s.rows : s.cols) *= size_of(f);
   if (const OperandSize* o = first_output(p); o && p.kind == Kind::pointwise) {
     const double points = o->bytes * 8 / std::max(1, bits(o->dtype));
     s.gated = p.vector_flops > 2 * points && p.bytes_read > 1.9 * p.bytes_written;

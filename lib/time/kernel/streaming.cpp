@@ -44,7 +44,8 @@ Kernel stream_time(const StreamShape& s, const KernelDevice& d, Explanation* exp
   }
   const double share = d.left_stream(bytes / c.cache);
   const double dram = (share * (s.bytes_read / d.c.stream_read + s.bytes_written / d.c.stream_write) + again / d.c.stream_read) / d.memory_rate;
-  const double lines = s.kind == Kind::pointwise && !s.gated ? s.rows * s.cols / std::max(s.cols, block_of_threads) : s.rows;
+  const bool by_line = s.gated || s.kind == Kind::softmax || s.kind == Kind::normalization || s.kind == Kind::reduction;
+  const double lines = by_line ? s.rows : s.rows * s.cols / std::max(s.cols, block_of_threads);
   Kernel k;
   k.overhead = d.c.launch_overhead + c.call;
   const double math = s.flops > 0 ? s.flops / (d.vector(s.math) * c.flops) : 0;
