@@ -19,6 +19,8 @@ namespace roofcast {
 struct AccuracyOptions {
   size_t worst = 0;                  // rows to list with the terms of their prediction
   bool all_rows = false;             // report fitted rows too
+  std::string leave_out;             // report this device alone, with constants that were fitted without it
+  bool new_generation = false;       // and without its family
 };
 
 struct AccuracyGroup {

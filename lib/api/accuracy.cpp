@@ -1,6 +1,7 @@
 #include "roofcast/accuracy.h"
 
-#include "api/row_prediction.h"
+#include "api/fit_tables.h"
+#include "api/model_rows.h"
 #include "hw/hardware.h"
 #include "measure/statistics.h"
 #include "support/diagnostic.h"
@@ -52,10 +53,12 @@ class Study {
 public:
   Study(const MeasuredTables& tables, const AccuracyOptions& options) : t_(tables), options_(options) {}
 
-  Accuracy run() {
+  Result<Accuracy> run() {
+    if (!options_.leave_out.empty())
+      if (Status status = refit(); !status) return std::move(status.error());
     for (const SkippedRows& s : t_.skipped) a_.unpredicted.push_back({s.reason, s.rows});
     for (const MeasuredRow& row : t_.rows) {
-      if (row.fitted && !options_.all_rows) continue;
+      if ((row.fitted && !options_.all_rows) || (!options_.leave_out.empty() && row.gpu != options_.leave_out)) continue;
       const RowDevice* device = devices_.find(row);
       if (!device) unpredicted("no spec of " + std::string(row.gpu));
       else add(row, *device);
@@ -71,6 +74,28 @@ private:
     std::vector<Sample> samples[2];
   };
 
+  // Constants of the left-out device's relatives, and of all others where these have none.
+  Status refit() {
+    FitOptions fit;
+    fit.families = true, fit.leave_out = options_.leave_out, fit.leave_out_family = options_.new_generation;
+    Result<FittedConstants> fitted = fit_tables(t_, fit);
+    if (!fitted) return std::move(fitted.error());
+    const RowDevice* device = devices_.load(options_.leave_out);
+    std::map<std::string, Figure> constants = (*fitted)["families/" + device->hardware.family];
+    inherit_constants(constants, (*fitted)["families/gpu"]);
+    Hardware bare = device->hardware;
+    bare.kernel = std::move(constants);
+    without_ = kernel_constants(bare);
+    return Ok{};
+  }
+
+  std::optional<double> kernel_time_of(const MeasuredRow& row, const RowDevice& device, Explanation* explanation = nullptr) const {
+    if (!without_) return kernel_row_time(row, device, device.kernel, explanation);
+    KernelDevice kernel = device.kernel;
+    kernel.c = *without_, kernel.known = true;
+    return kernel_row_time(row, device, kernel, explanation);
+  }
+
   void unpredicted(const std::string& reason) {
     for (UnpredictedRows& u : a_.unpredicted)
       if (u.reason == reason) return void(++u.rows);
@@ -78,7 +103,10 @@ private:
   }
 
   void add(const MeasuredRow& row, const RowDevice& device) {
-    const auto ideal = ideal_row_time(row, device), kernel = kernel_row_time(row, device, device.kernel);
+    std::string reason;
+    const auto ideal = row.run ? models_.find(row, device, TimeModel::ideal, reason) : ideal_row_time(row, device);
+    const auto kernel = row.run ? models_.find(row, device, TimeModel::kernel, reason) : kernel_time_of(row, device);
+    if (!reason.empty()) return unpredicted(reason);
     if (!ideal || !kernel) {
       unpredicted(std::string(row.gpu) + " has no figure for " + std::string(row.family) + " in " + std::string(row.dtype));
       return;
@@ -89,7 +117,7 @@ private:
       e.bound = row.bound;
       for (int i = 0; i < 2; ++i) e.samples[i].push_back({row.seconds, predicted[i]});
     }
-    if (options_.worst && row.bound) ranked_.push_back({std::abs(std::log(predicted[1] / row.seconds)), &row});
+    if (options_.worst && row.bound) ranked_.push_back({std::abs(std::log(predicted[1] / row.seconds)), predicted[1], &row});
   }
 
   void finish() {
@@ -97,18 +125,21 @@ private:
       for (int model = 0; model < 2; ++model) {
         AccuracyGroup g = summarise(entry.samples[model]);
         std::tie(g.family, g.gpu, g.source) = key;
+        g.fitted = !without_ ? "device" : options_.new_generation ? "none" : "family";
         g.bound = entry.bound, g.model = name(static_cast<TimeModel>(model));
         a_.groups.push_back(std::move(g));
       }
     const size_t shown = std::min(options_.worst, ranked_.size());
     std::partial_sort(ranked_.begin(), ranked_.begin() + static_cast<long>(shown), ranked_.end(),
-                      [](const auto& a, const auto& b) { return a.first > b.first; });
+                      [](const auto& a, const auto& b) { return std::get<0>(a) > std::get<0>(b); });
     for (size_t i = 0; i < shown; ++i) {
-      const MeasuredRow& row = *ranked_[i].second;
+      const auto& [_, predicted, at] = ranked_[i];
+      const MeasuredRow& row = *at;
       WorstRow w{t_.paths[row.file], std::string(row.gpu), std::string(row.family), std::string(row.text), row.line, row.seconds};
       Explanation explanation;
       const RowDevice& device = *devices_.find(row);
-      w.predicted = kernel_row_time(row, device, device.kernel, &explanation).value_or(0);
+      w.predicted = predicted;
+      if (!row.run) kernel_time_of(row, device, &explanation);
       w.error = w.predicted / w.measured - 1;
       for (Term& t : explanation) w.terms.push_back({std::move(t.name), t.seconds, std::move(t.why)});
       a_.worst.push_back(std::move(w));
@@ -119,8 +150,10 @@ private:
   const AccuracyOptions& options_;
   Accuracy a_;
   RowDevices devices_;
+  std::optional<KernelConstants> without_;  // of a left-out device
   std::map<Key, Entry> groups_;
-  std::vector<std::pair<double, const MeasuredRow*>> ranked_;
+  std::vector<std::tuple<double, double, const MeasuredRow*>> ranked_;  // |log error|, predicted
+  ModelTimes models_;
 };
 
 }  // namespace

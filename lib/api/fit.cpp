@@ -1,6 +1,6 @@
 #include "roofcast/fit.h"
 
-#include "api/row_prediction.h"
+#include "api/fit_tables.h"
 #include "support/diagnostic.h"
 #include "time/fit.h"
 
@@ -97,15 +97,19 @@ public:
     std::map<std::string, std::vector<const RowDevice*>> groups;  // file → devices
     const RowDevice* left_out = options_.leave_out.empty() ? nullptr : devices_.load(options_.leave_out);
     if (!options_.leave_out.empty() && !left_out) return error("hw-unknown", "no hardware called \"" + options_.leave_out + "\"", {}, "`roofcast hw` lists all");
+    const std::string own_family = left_out ? left_out->hardware.family : "";
     std::set<std::string> seen;
     for (const MeasuredRow& row : t_.rows) {
       const RowDevice* device = row.fitted ? devices_.find(row) : nullptr;
       if (!device || !seen.insert(device->hardware.name).second) continue;
       const std::string& family = device->hardware.family;
-      if (device == left_out || (left_out && options_.leave_out_family && family == left_out->hardware.family)) continue;
+      if (row.gpu == options_.leave_out || (options_.leave_out_family && family == own_family)) continue;
       if (!options_.gpus.empty() && std::find(options_.gpus.begin(), options_.gpus.end(), row.gpu) == options_.gpus.end()) continue;
-      if (options_.families) groups["families/" + family].push_back(device), groups["families/gpu"].push_back(device);
-      else groups[device->spec].push_back(device);
+      if (!options_.families) groups[device->spec].push_back(device);
+      else {
+        groups["families/gpu"].push_back(device);
+        if (!left_out || family == own_family) groups["families/" + family].push_back(device);
+      }
     }
     for (const auto& [file, devices] : groups)
       for (const Stage& stage : stages()) fit_stage(file, devices, stage);
@@ -165,10 +169,11 @@ private:
 
 }  // namespace
 
+Result<FittedConstants> fit_tables(const MeasuredTables& tables, const FitOptions& options) { return Fitter(tables, options).run(); }
+
 Result<FittedConstants> fit(const std::vector<std::string>& files, const FitOptions& options) {
   const Result<MeasuredTables> tables = read_measured_tables(files);
-  if (!tables) return tables.error();
-  return Fitter(*tables, options).run();
+  return tables ? fit_tables(*tables, options) : tables.error();
 }
 
 Status write_constants(const FittedConstants& fitted, const std::string& folder) {

@@ -1,6 +1,7 @@
 #include "hw/kernel_constants.h"
 
 #include <cstddef>
+#include <set>
 
 namespace roofcast {
 namespace {
@@ -181,6 +182,14 @@ constexpr KernelConstant table[] = {
 }  // namespace
 
 std::span<const KernelConstant> kernel_constant_table() { return table; }
+
+void inherit_constants(std::map<std::string, Figure>& own, const std::map<std::string, Figure>& shared) {
+  std::set<Use> there;
+  for (const KernelConstant& c : table)
+    if (own.contains(std::string(c.name))) there.insert(c.use);
+  for (const KernelConstant& c : table)
+    if (const auto at = shared.find(std::string(c.name)); at != shared.end() && !there.contains(c.use)) own.insert(*at);
+}
 
 KernelConstants kernel_constants(const Hardware& hardware) {
   KernelConstants constants;

@@ -159,7 +159,7 @@ struct KernelConstants {
   double vector_lanes = 1, memory_overlap = 1;
 };
 
-// What a constant is fitted with.
+// What a constant is fitted for and with.
 enum class ConstantUse : uint8_t {
   cpu, pointwise, softmax, normalization, gemm16, gemm8, gemm_weights, gemm32, batched32, convolution, convolution16, prefill, prefill8, decode, decode8,
   all_reduce, gather, exchange, send, network,
@@ -177,5 +177,9 @@ struct KernelConstant {
 std::span<const KernelConstant> kernel_constant_table();
 
 KernelConstants kernel_constants(const Hardware& hardware);
+
+// Gives `own` the constants of `shared` for each use of which it has none: constants that were fitted
+// together stay together.
+void inherit_constants(std::map<std::string, Figure>& own, const std::map<std::string, Figure>& shared);
 
 }  // namespace roofcast

@@ -263,6 +263,12 @@ fs::path find_spec(const std::string& name_or_file) {
   return at == shipped().end() ? fs::path() : at->second;
 }
 
+// Whether kernels run on it as on GPUs: cores with clocks around one cache.
+bool is_gpu(const Hardware& h) {
+  return !h.family.starts_with("cpu") && !h.family.empty() &&
+         h.chip.contains("cores") && h.chip.contains("clock") && h.memory.contains("l2");
+}
+
 std::vector<Diagnostic> read_spec(const std::string& name_or_file, Hardware& hardware) {
   const fs::path path = find_spec(name_or_file);
   if (path.empty()) {
@@ -275,12 +281,15 @@ std::vector<Diagnostic> read_spec(const std::string& name_or_file, Hardware& har
   hardware.file = path.string();
   reader.read(path, 0);
   if (hardware.name.empty()) hardware.name = path.stem().string();
-  // Constants that a generation shares lie below a device's own.
-  const auto shared = shipped().find("families/" + hardware.family);
-  if (shared != shipped().end() && shared->second != path) {
+  // Constants that a generation shares lie below a device's own, and those of all GPUs below these.
+  std::vector<std::string> shared = {"families/" + hardware.family};
+  if (is_gpu(hardware)) shared.push_back("families/gpu");
+  for (const std::string& name_of : shared) {
+    const auto at = shipped().find(name_of);
+    if (at == shipped().end() || at->second == path) continue;
     Hardware family;
-    Reader(family).read(shared->second, 0);
-    hardware.kernel.merge(family.kernel);
+    Reader(family).read(at->second, 0);
+    inherit_constants(hardware.kernel, family.kernel);
   }
   return std::move(reader.faults);
 }

@@ -135,6 +135,7 @@ private:
   void read_attention();
   void read_rows();
   void read_collective();
+  void read_model();
 
   Timing timing() const;
 
@@ -228,6 +229,13 @@ void RowReader::read_collective() {
   keep(kind == CollectiveKind::send_recv ? "p2p" : "collectives");
 }
 
+void RowReader::read_model() {
+  row_.run = ModelRun{text("model"), text("option"), text("mode") == "train", size(0), size(1)};
+  row_.fitted = false;  // nothing is fitted on them
+  const bool alone = row_.run->option.empty();
+  keep(alone ? "models" : "models_option", alone);
+}
+
 const std::vector<TableKind>& RowReader::kinds() {
   static const std::vector<TableKind> all = {
       {"products", {"b", "m", "n", "k"}, &RowReader::read_product},
@@ -235,6 +243,7 @@ const std::vector<TableKind>& RowReader::kinds() {
       {"attention", {"batch", "q_len", "kv_len", "heads", "kv_heads", "head_dim", "window"}, &RowReader::read_attention},
       {"rows", {"rows", "cols"}, &RowReader::read_rows},
       {"collectives", {"ranks", "nodes", "bytes"}, &RowReader::read_collective},
+      {"models", {"seq_len", "batch"}, &RowReader::read_model},
   };
   return all;
 }
@@ -259,7 +268,7 @@ Status RowReader::read(size_t file) {
   const size_t columns = cells_.size();
   const TableKind* kind = nullptr;
   for (const TableKind& k : kinds())
-    if (std::all_of(k.shape.begin(), k.shape.end(), [&](std::string_view c) { return has(c); }) && has("time_us") && has("gpu")) {
+    if (std::all_of(k.shape.begin(), k.shape.end(), [&](std::string_view c) { return has(c); }) && (has("time_us") || has("total_ms")) && has("gpu")) {
       kind = &k;
       break;
     }
@@ -285,17 +294,20 @@ Status RowReader::read(size_t file) {
       sizes_[i] = *value;
       joined += (i ? "," : "") + std::string(cell);
     }
-    const auto time = number(text("time_us"));
-    if (!time) return fault("time_us is no number");
+    const bool micro = has("time_us");
+    const auto time = number(text(micro ? "time_us" : "total_ms"));
+    if (!time) return fault(micro ? "time_us is no number" : "total_ms is no number");
     if (*time <= 0) {
       skip("no time");
       continue;
     }
-    row_.seconds = *time * 1e-6;
+    row_.seconds = *time * (micro ? 1e-6 : 1e-3);
     row_.fitted = crc32(0, reinterpret_cast<const Bytef*>(joined.data()), static_cast<uInt>(joined.size())) % 2 == 0;
     // Its layers are those of Sarathi; DeepBench calls the libraries of its day.
     if (row_.source == "vidur") row_.stack = "sarathi";
     if (row_.source == "deepbench") row_.stack = "deepbench";
+    // Frameworks see each die as a device.
+    if (row_.gpu == "mi250") row_.stack = "gcd";
     row_.timing = timing();
     (this->*kind->read)();
   }

@@ -13,6 +13,7 @@
 #include "time/collectives.h"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,13 @@ enum class Timing : uint8_t {
 };
 std::string_view name(Timing);
 
+// One iteration of a whole model.
+struct ModelRun {
+  std::string_view model, option;  // option: how it was spread over devices; empty: one alone
+  bool training = false;           // backward too; the optimizer's step is not timed
+  int64_t seq = 1, batch = 1;
+};
+
 struct MeasuredRow {
   std::string_view source, gpu, stack, dtype, op, note, text;  // as in the file; text: the whole line
   size_t file = 0;
@@ -36,7 +44,8 @@ struct MeasuredRow {
   bool fitted = false;          // CRC-32 of the shape columns is even
   Timing timing = Timing::graph;
   std::vector<Problem> problems;  // kernels of one call, one after another
-  Collective collective;        // of rows about collectives, which have no problems
+  Collective collective;
+  std::optional<ModelRun> run;  // of rows about whole models, which have no problems
   double seconds = 0;
 };
 

@@ -29,9 +29,12 @@ int run(int argc, char** argv) {
   ops->add_option("FILES", files, "tables: CSV files with source,gpu,…,time_us")->required();
   ops->add_option("--worst", options.worst, "list the N worst rows with the terms of their predictions")->type_name("N");
   ops->add_flag("--all-rows", options.all_rows, "report the rows that may be fitted on, too");
+  ops->add_option("--leave-out", options.leave_out, "this device's rows by constants that were fitted without it")->type_name("GPU");
+  ops->add_flag("--new-generation", options.new_generation, "with --leave-out: without its family, too");
   ops->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
   ops->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
-  ops->footer("Examples:\n  roofcast-accuracy ops measured/*.csv\n  roofcast-accuracy ops gemm.csv --worst 5 --format json\n");
+  ops->footer("Examples:\n  roofcast-accuracy ops measured/*.csv\n  roofcast-accuracy ops gemm.csv --worst 5 --format json\n"
+              "  roofcast-accuracy ops measured/*.csv --leave-out h200-sxm\n");
   CLI::App* published = app.add_subcommand("layouts", "published cases of parallel layouts");
   published->add_option("FILES", files, "tables with the columns of layouts/published.csv")->required();
   published->add_option("--worst", options.worst, "list the N worst rows")->type_name("N");
