@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <iterator>
 
 namespace roofcast {
 namespace {
@@ -101,8 +102,15 @@ AttentionShape attention_shape(const Problem& p) {
   AttentionShape s;
   s.queries = 0;
   double head = 0;
-  for (const FactorSize& f : p.factors) {
-    const bool query = f.operands & 1, key = f.operands & 2, value = f.operands & 4, result = f.operands & out;
+  // Keys that come packed with the queries, or are projected inside, are no operand; the loops are the same
+  // and in the same order: b (h g) q d, b h k~ d, b h k~ e -> b (h g) q e.
+  constexpr uint32_t operands[] = {7 | out, 7 | out, 1 | out, 1 | out, 6, 3, 4 | out};
+  const bool packed = std::none_of(p.factors.begin(), p.factors.end(), [](const FactorSize& f) { return f.operands & 2; });
+  for (size_t i = 0; i < p.factors.size(); ++i) {
+    if (packed && i >= std::size(operands)) break;
+    const FactorSize& f = p.factors[i];
+    const uint32_t of = packed ? operands[i] : f.operands;
+    const bool query = of & 1, key = of & 2, value = of & 4, result = of & out;
     if (f.role == Role::online) s.keys *= size_of(f);
     else if (f.role == Role::reduce) head = std::max(head, size_of(f));
     else if (query && key && result) (s.batch == 1 && f.size > 0 ? s.batch : s.kv_heads) *= size_of(f);
@@ -113,7 +121,7 @@ AttentionShape attention_shape(const Problem& p) {
     } else if (value && result) s.value_head = size_of(f);
   }
   s.queries = std::max(1.0, s.queries), s.head = std::max(1.0, head);
-  s.flops = p.matrix_flops;
+  s.flops = std::min(p.matrix_flops, 2 * s.batch * s.kv_heads * s.group * s.queries * s.keys * (s.head + s.value_head));
   s.kv_bytes = p.bytes_read - (p.operands.empty() ? 0 : p.operands[0].bytes);
   if (const OperandSize* o = first_output(p)) s.append_bytes = p.bytes_written - o->bytes;
   s.math = p.math, s.causal = p.causal;
@@ -159,6 +167,44 @@ Kernel with_others(Kernel k, const Problem& p, const KernelDevice& device, Expla
   return k;
 }
 
+// Attention of a type that no matrix unit takes: libraries of fused attention have no kernel for it, so that
+// its two products are tiles of batched ones, with the scores' arithmetic between and one launch.
+Kernel attention_on_lanes(const AttentionShape& s, const Problem& p, const KernelDevice& d, Explanation* explanation) {
+  GemmShape scores, values;
+  scores.batch = values.batch = s.batch * s.kv_heads * s.group, scores.m = values.m = s.queries;
+  scores.k = s.head, scores.n = values.k = s.flops / (2 * scores.batch * s.queries * (s.head + s.value_head)), values.n = s.value_head;
+  scores.math = values.math = s.math;
+  scores.a_bits = scores.c_bits = values.a_bits = values.c_bits = s.bits, scores.b_bits = values.b_bits = s.kv_bits;
+  const Kernel a = gemm_time(scores, d), b = gemm_time(values, d);
+  const double vector = p.vector_flops / std::max(1.0, d.vector(s.math));
+  const double bytes = p.bytes_read + p.bytes_written;
+  Kernel k;
+  k.overhead = std::max(a.overhead, b.overhead), k.compute = a.compute + b.compute + vector;
+  k.memory = d.left_stream(bytes) * bytes / d.memory_rate;
+  k.seconds = k.overhead + overlapped(k.compute, k.memory);
+  if (explanation) {
+    auto add = [&](const char* name, double seconds, std::string why) { explanation->push_back({name, seconds, std::move(why)}); };
+    add("launch", k.overhead, "start of a kernel");
+    add("products", a.compute + b.compute, format_flops(s.flops) + " in tiles on vector lanes");
+    add("scores", vector, format_flops(p.vector_flops) + " between the products");
+    add("memory", k.memory, format_bytes(bytes) + ", what L2 holds left out");
+  }
+  return k;
+}
+
+// What attention multiplies beside its two products: a projection inside, or a gradient's further products.
+Kernel with_further_products(Kernel k, const Problem& p, const AttentionShape& s, const KernelDevice& device, Explanation* explanation) {
+  const double further = p.matrix_flops - s.flops;
+  if (further <= 1e-9 * p.matrix_flops) return k;
+  GemmShape g;
+  g.m = s.batch * s.queries, g.n = s.kv_heads * s.group * (2 * s.head + s.value_head), g.k = further / (2 * g.m * g.n);
+  g.math = s.math, g.a_bits = g.b_bits = g.c_bits = s.bits;
+  const Kernel product = gemm_time(g, device);
+  k.overhead += product.overhead, k.compute += product.compute, k.memory += product.memory, k.seconds += product.seconds;
+  if (explanation) explanation->push_back({"further products", product.seconds, format_flops(further) + " beside scores and values"});
+  return k;
+}
+
 }  // namespace
 
 Kernel kernel_time(const Problem& p, const KernelDevice& device, Explanation* explanation) {
@@ -166,7 +212,13 @@ Kernel kernel_time(const Problem& p, const KernelDevice& device, Explanation* ex
   switch (p.kind) {
   case Kind::contraction: if (products) return with_others(gemm_time(gemm_shape(p), device, explanation), p, device, explanation); break;
   case Kind::convolution: if (products) return with_others(convolution_time(convolution_shape(p), device, explanation), p, device, explanation); break;
-  case Kind::attention: if (products) return attention_time(attention_shape(p), device, explanation); break;
+  case Kind::attention:
+    if (products) {
+      const AttentionShape s = attention_shape(p);
+      const Kernel k = device.has_unit(s.math) ? attention_time(s, device, explanation) : attention_on_lanes(s, p, device, explanation);
+      return with_further_products(k, p, s, device, explanation);
+    }
+    break;
   default: break;
   }
   StreamShape s = stream_shape(p);
