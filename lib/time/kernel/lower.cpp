@@ -122,10 +122,11 @@ AttentionShape attention_shape(const Problem& p) {
   }
   s.queries = std::max(1.0, s.queries), s.head = std::max(1.0, head);
   s.flops = std::min(p.matrix_flops, 2 * s.batch * s.kv_heads * s.group * s.queries * s.keys * (s.head + s.value_head));
-  s.kv_bytes = p.bytes_read - (p.operands.empty() ? 0 : p.operands[0].bytes);
   if (const OperandSize* o = first_output(p)) s.append_bytes = p.bytes_written - o->bytes;
   s.math = p.math, s.causal = p.causal;
   s.bits = bits_of(p, 1);
+  const double queries = packed ? s.batch * s.kv_heads * s.group * s.queries * s.head * s.bits / 8 : p.operands.empty() ? 0 : p.operands[0].bytes;
+  s.kv_bytes = std::max(0.0, p.bytes_read - queries);
   // Keys and values are the largest of the other inputs.
   const OperandSize* largest = nullptr;
   for (size_t i = 1; i < p.operands.size(); ++i)
