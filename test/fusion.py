@@ -17,6 +17,7 @@ import tempfile
 import onnx
 
 HARDWARE = ["a100-sxm-80", "h100-sxm"]
+TIME_MODELS = ["ideal", "kernel"]
 # Model → symbols, the recorded case, layers, and what runs between its two products, all S×S.
 ATTENTION = {
     "bert_base_ts17": ("batch=1,seq=128", "1_128", 12, ["Mul", "Add", "Softmax"]),
@@ -143,15 +144,26 @@ def attentions(graph):
         yield found
 
 
+def plan_with_marks(tool, path, symbols, hardware, time_model):
+    """The plan, and by node what was written into its metadata_props."""
+    with tempfile.NamedTemporaryFile(suffix=".onnx") as copy:
+        plan = run(tool, "fuse", path, "--set", symbols, "--hw", hardware, "--model", time_model, "--annotate", copy.name)
+        annotated = onnx.load(copy.name, load_external_data=False)
+    return plan, {n.name: {p.key: p.value for p in n.metadata_props} for n in annotated.graph.node}
+
+
 def check_attention(tool, path, faults):
     name = path.stem
     symbols, case, layers, between = ATTENTION[name]
     values = {s: int(v) for s, v in (pair.split("=") for pair in symbols.split(","))}
     graph = Graph(path, json.loads(path.with_suffix(".shapes.json").read_text())[case], values)
-    with tempfile.NamedTemporaryFile(suffix=".onnx") as copy:
-        plan = run(tool, "fuse", path, "--set", symbols, "--hw", HARDWARE[0], "--model", "ideal", "--annotate", copy.name)
-        annotated = onnx.load(copy.name, load_external_data=False)
-    marks = {n.name: {p.key: p.value for p in n.metadata_props} for n in annotated.graph.node}
+    for hardware in HARDWARE:
+        for time_model in TIME_MODELS:
+            plan, marks = plan_with_marks(tool, path, symbols, hardware, time_model)
+            check_whole(graph, plan, marks, f"{name} on {hardware}, {time_model}", layers, between, faults)
+
+
+def check_whole(graph, plan, marks, name, layers, between, faults):
     whole = 0
     for nodes in attentions(graph):
         ops = collections.Counter(n.op_type for n in nodes)
@@ -166,7 +178,7 @@ def check_attention(tool, path, faults):
         total, scores = graph.saved(set(group["nodes"]))
         if abs(total - group["bytes_saved"]) > 1e-6 * total:
             faults.append(f"{name}: a group saves {group['bytes_saved']:.0f} bytes, by count {total:.0f}")
-        print(f"{name:20} {group['count']:3} × {len(group['ops']):2} ops   saved {group['bytes_saved'] / 1e6:8.3f} MB, "
+        print(f"{name:44} {group['count']:3} × {len(group['ops']):2} ops   saved {group['bytes_saved'] / 1e6:8.3f} MB, "
               f"by count {total / 1e6:8.3f} MB, of it S×S {scores / 1e6:8.3f} MB")
 
 

@@ -59,6 +59,7 @@ public:
   double on_chip = 0;              // bytes
   std::vector<double> repeat;      // how often each member is computed
   bool feeds_product(size_t k) const { return before_[k]; }
+  bool makes_scores(size_t k) const { return scores_[k]; }  // of attention: all up to what its second product reads of the first
 
 private:
   struct Use {
@@ -231,6 +232,9 @@ private:
       if (after_first[k] && exceeds(o.elements, scores ? first.elements : second.elements)) return "shape mismatch";
     }
     if (reducers_.empty()) return "no online form";
+    scores_.resize(members_.size());
+    for (const Use& u : uses_)
+      if (u.to == products[1] && after_first[u.from]) scores_[u.from] = 1, mark_before(u.from, scores_);
     attention = true;
     main = &first;
     on_chip = (first.k + second.n + tile_columns) * tile_rows * 4;
@@ -260,6 +264,7 @@ private:
   std::vector<Use> uses_;
   std::vector<size_t> reducers_;
   std::vector<uint8_t> before_;    // feeds a product
+  std::vector<uint8_t> scores_;    // of attention: feeds the second product through the first's result
   std::vector<uint8_t> line_;      // one value for each line
 };
 
@@ -389,13 +394,19 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
   Time t = predictor_(p);
   if (!t.predicted || !t.math) return refuse("a figure that the hardware lacks");
   // Operands of a product pass through a prologue on their way into the matrix unit, which waits for them.
-  if (prologue > 0) {
+  // The kernel model adds all vector work to a product's.
+  if (prologue > 0 && (model_ == TimeModel::ideal || predictor_.stands_in())) {
     const double waits = prologue / vector_rate(hardware_, p.math).value_or(1e13);
     const double products = p.matrix_flops / matrix_rate(hardware_, p.math).value_or(1e13);
-    const double math = std::max(*t.math, products + waits);
-    *t.predicted = model_ == TimeModel::ideal ? std::max(*t.predicted, math) : *t.predicted + (math - *t.math);
-    if (math > *t.ideal) t.ideal = math, t.bound = Bound::compute;
-    t.math = math;
+    if (const double math = std::max(*t.math, products + waits); math > *t.ideal) t.ideal = t.predicted = math, t.bound = Bound::compute;
+    t.math = std::max(*t.math, products + waits);
+  }
+  // Attention may run its two products one after the other on the same tile, if no library does better.
+  if (tiling.attention && model_ == TimeModel::kernel) {
+    std::vector<uint32_t> first, second;
+    for (size_t k = 0; k < members.size(); ++k) (tiling.makes_scores(k) ? first : second).push_back(members[k]);
+    const FusedKernel scores = kernel(first), values = kernel(second);
+    if (scores.valid && values.valid) *t.predicted = std::min(*t.predicted, scores.seconds + values.seconds);
   }
   out.valid = true, out.seconds = *t.predicted, out.cost = out.seconds + hidden(p), out.time = t;
   return out;

@@ -153,18 +153,18 @@ StreamShape stream_shape(const Problem& p) {
 
 namespace {
 
-// What a product reads and writes beside its two operands and its result: a bias, scales, and all that
-// ops fused with it bring. It crosses memory while the product computes.
+// What a product does beside its own: it reads and writes a bias, scales, and all that ops fused with it
+// bring, while it computes; their arithmetic waits for its tiles, or they for it.
 Kernel with_others(Kernel k, const Problem& p, const KernelDevice& device, Explanation* explanation) {
   double bytes = 0;
   size_t inputs = 0, outputs = 0;
   for (const OperandSize& o : p.operands)
     if (o.is_output ? outputs++ > 0 : inputs++ > 1) bytes += o.bytes;
-  if (bytes == 0) return k;
-  const double memory = k.memory + bytes / device.memory_rate;
-  const double added = std::max(0.0, overlapped(k.compute, memory) - overlapped(k.compute, k.memory));
-  k.memory = memory, k.seconds += added;
-  if (explanation) explanation->push_back({"other operands", added, format_bytes(bytes) + " beside the product's own"});
+  if (bytes == 0 && p.vector_flops == 0) return k;
+  const double compute = k.compute + p.vector_flops / std::max(1.0, device.vector(p.math)), memory = k.memory + bytes / device.memory_rate;
+  const double added = std::max(0.0, overlapped(compute, memory) - overlapped(k.compute, k.memory));
+  k.compute = compute, k.memory = memory, k.seconds += added;
+  if (explanation) explanation->push_back({"other operands", added, format_bytes(bytes) + " and " + format_flops(p.vector_flops) + " beside the product's own"});
   return k;
 }
 
