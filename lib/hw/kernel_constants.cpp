@@ -193,16 +193,8 @@ void inherit_constants(std::map<std::string, Figure>& own, const std::map<std::s
 
 KernelConstants kernel_constants(const Hardware& hardware) {
   KernelConstants constants;
-  // Where no kernel that streams was measured, launches and L2 are as usual: "no such effect" would be no time at all.
-  bool streams = false;
-  for (const KernelConstant& c : table) {
-    const auto at = hardware.kernel.find(std::string(c.name));
-    if (at == hardware.kernel.end()) continue;
-    c.of(constants) = at->second.value, streams |= c.use == Use::pointwise;
-  }
-  if (streams || hardware.kernel.empty()) return constants;
   for (const KernelConstant& c : table)
-    if (c.use == Use::pointwise) c.of(constants) = c.start;
+    if (const auto at = hardware.kernel.find(std::string(c.name)); at != hardware.kernel.end()) c.of(constants) = at->second.value;
   return constants;
 }
 

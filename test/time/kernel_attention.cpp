@@ -36,17 +36,4 @@ TEST_CASE("attention takes as long with queries, keys and values in one operand"
   }
 }
 
-TEST_CASE("a device of which only products were measured launches and streams as usual", "[time]") {
-  Result<Hardware> hardware = load_hardware("h100-sxm");
-  REQUIRE(hardware);
-  std::erase_if(hardware->kernel, [](const auto& constant) { return !constant.first.starts_with("gemm16"); });
-  REQUIRE_FALSE(hardware->kernel.empty());
-  Problem p;
-  p.kind = Kind::pointwise, p.math = MathType::fp32, p.bytes_read = 2e6, p.bytes_written = 1e6, p.vector_flops = 25e4;
-  p.operands = {{DType::float32, 1e6, false}, {DType::float32, 1e6, false}, {DType::float32, 1e6, true}};
-  p.factors = {{250, Role::pass, 3u | 1u << 16}, {1000, Role::pass, 3u | 1u << 16}};
-  const Time t = Predictor(*hardware, TimeModel::kernel)(p);
-  CHECK(*t.predicted > *t.ideal);
-}
-
 }  // namespace roofcast
