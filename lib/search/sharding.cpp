@@ -67,12 +67,15 @@ void Sharding::describe_sites() {
     if (instance.op) s.gradient = gradient_of(*instance.op);
     const auto inputs = m_.inputs(node);
     bool carries = false, learns = false;
-    s.of_shapes = instance.op && instance.op->reads_shape_only;
-    for (size_t i = 0; i < inputs.size() && !s.of_shapes; ++i) {
+    s.reads.assign(inputs.size(), 1);
+    for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId v = inputs[i];
       if (!v.valid()) continue;
       const uint32_t c = canonical(v);
       const bool inside = i < s.work->access.inputs.size() && !s.work->access.inputs[i].outside;
+      // Of some inputs only shape or type matters: they may lie in any way.
+      s.reads[i] = !(instance.op && instance.op->reads_shape_only) && (inside || i >= s.work->reads.size() || s.work->reads[i] != Expr(0) || s.work->kind == Kind::view);
+      if (!s.reads[i]) continue;
       if (is_weight(v) && floating(v)) {
         if (s.is_product && is_matrix(m_[v].type)) carries = true;
         if (inside && instance.op && s.gradient != Gradient::none) {
@@ -296,9 +299,10 @@ private:
   }
 
   template <class F> void for_inputs(uint32_t i, F&& use) const {
-    if (s_.sites_[i].of_shapes) return;
-    for (ValueId v : m_.inputs(m_[s_.sites_[i].node]))
-      if (v.valid()) use(v);
+    const Site& s = s_.sites_[i];
+    const auto inputs = m_.inputs(m_[s.node]);
+    for (size_t k = 0; k < inputs.size(); ++k)
+      if (inputs[k].valid() && s.reads[k]) use(inputs[k]);
     for (RegionId body : m_.regions_of(m_[s_.sites_[i].node])) body_inputs(body, use);
   }
   template <class F> void body_inputs(RegionId body, F&& use) const {
@@ -426,9 +430,9 @@ private:
       Option o{&c, 0};
       if (s.has_work) {
         const Problem local = split(s.local, c.splits);
-        o.seconds = s_.seconds(local);
+        o.seconds = seconds(local);
         if (s_.training_)
-          for (const BackwardProblem& b : Sharding::backward(s, local)) o.seconds += s_.seconds(b.problem);
+          for (const BackwardProblem& b : Sharding::backward(s, local)) o.seconds += seconds(b.problem);
       }
       // Of equal choices, the one that leaves less on each rank.
       for (size_t j = 0; j < outputs; ++j)
@@ -469,9 +473,12 @@ private:
     auto [at, is_new] = wires_.try_emplace({static_cast<int>(kind), bytes, ranks, stride}, 0.0);
     if (is_new)
       // No link is known: any amount is worse than none.
-      at->second = s_.costing_.collectives()({kind, bytes, ranks, stride}).seconds.value_or(bytes * 1e-9);
+      at->second = collective_time({kind, bytes, ranks, stride}, s_.costing_.hardware(), TimeModel::ideal).seconds.value_or(bytes * 1e-9);
     return at->second;
   }
+  // By the roofline, whatever model predicts times: a choice follows from the graph, not from how well the
+  // kernels of one device take one size.
+  double seconds(const Problem& p) const { return p.has_work() ? roofline(p, s_.costing_.hardware()).ideal.value_or(0) : 0; }
 
   struct Emit {
     uint32_t position;
@@ -581,9 +588,9 @@ private:
       }
       if (any && !found) return -1;
     }
-    for (size_t i = 0; i < inputs.size() && !s.of_shapes; ++i) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
       const ValueId v = inputs[i];
-      if (!v.valid()) continue;
+      if (!v.valid() || !s.reads[i]) continue;
       const Placement& need = c.inputs[i];
       if (!tracked(v)) {
         if (need.is_partial()) return -1;

@@ -70,12 +70,13 @@ public:
     int64_t times = 1;                       // how many nodes it stands for
     const Work* work = nullptr;              // null: nothing to do
     Problem local;                           // what one rank does
+    std::vector<uint8_t> reads;              // by input: some element of it matters
     uint32_t needs = 0;                      // inputs whose gradient is wanted
     uint32_t kept = 0;                       // operands that backward reads
     Gradient gradient = Gradient::none;
     uint32_t passed_on = 0;                  // inputs whose gradient stays in a fused kernel
     bool taken_over = false;                 // the output's gradient comes from one
-    bool has_work = false, of_shapes = false, is_product = false, by_columns = false;
+    bool has_work = false, is_product = false, by_columns = false;
     std::vector<std::vector<Choice::Split>> splits;  // by axis
     std::vector<std::vector<Placement>> outputs;     // by axis
   };

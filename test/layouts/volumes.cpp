@@ -113,6 +113,19 @@ TEST_CASE("ring attention passes keys and values round", "[layouts]") {
   CHECK(sent / 32 == 62914560);  // 15 · 2 · 131072/16 · 128 · 2
 }
 
+TEST_CASE("attention written out is split by heads as fused attention is, by every time model", "[layouts]") {
+  if (!present(config("gpt3-175b"))) return;
+  for (TimeModel model : {TimeModel::ideal, TimeModel::kernel})
+    for (const char* hardware : {"dgx-a100-80", "pcie-8xl40s"}) {
+      INFO(name(model) << " on " << hardware);
+      // Where the scores are scaled, CastLike reads the type of them alone.
+      Case c(config("gpt3-175b"), {{"batch", 1}, {"seq", 512}}, {.step = {.training = true}, .model = model}, hardware, "eager");
+      auto sent = c.sent("tp=4");
+      CHECK(sent.size() == 2);
+      for (Phase phase : {Phase::forward, Phase::backward}) CHECK(sent[{"tp", phase, all_reduce}].calls == 2 * layers);
+    }
+}
+
 TEST_CASE("layouts follow from the graph: exported files send what config.json sends", "[layouts]") {
   struct Pair {
     const char *file, *config, *dtype;
