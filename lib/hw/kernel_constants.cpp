@@ -82,7 +82,10 @@ using Use = ConstantUse;
   {prefix "_resident", "blocks", "on a core at a time", AT(set.resident), 0.5, 4, 1.2, Use::set}, \
   {prefix "_split_below", "share", "of the cores: with fewer blocks, keys are split", AT(set.split_below), 0.1, 1.5, 0.7, Use::set}, \
   {prefix "_head", "s", "of a query head on one core", AT(set.head), 1e-10, 3e-6, 1e-8, Use::set}, \
-  {prefix "_step", "s", "of 64 keys on one core", AT(set.step), 1e-10, 2e-6, 1e-8, Use::set}
+  {prefix "_step", "s", "of 64 keys on one core", AT(set.step), 1e-10, 2e-6, 1e-8, Use::set}, \
+  {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 60, Use::set}, \
+  {prefix "_kept_from", "share", "of L2: keys and values up to this stay there between calls", AT(set.kept_from), 0.02, 2, 0.5, Use::set}, \
+  {prefix "_kept_to", "share", "of L2: none of them stay from here on", AT(set.kept_to), 0.05, 4, 1.2, Use::set}
 
 #define COLLECTIVE(prefix, set) \
   {prefix "_call", "s", "of one call by the protocol of small messages", AT(set.call), 1e-6, 5e-5, 6e-6, Use::set}, \
@@ -133,6 +136,8 @@ constexpr KernelConstant table[] = {
 
     GEMM("gemm16", gemm16),
     GEMM("gemm8", gemm8),
+    CALL("quantize", quantize, gemm8),
+    LINES("quantize", quantize, gemm8),
     GEMM("gemm_weights", gemm_weights),
     LANE_GEMM("gemm32", gemm32, gemm32),
     LANE_GEMM("batched32", batched32, batched32),

@@ -94,6 +94,8 @@ struct DecodeConstants {
   double split_below = 1;         // share of the cores: with fewer blocks, keys are split
   double head = 0;                // s: of a query head on one core
   double step = 0;                // s: of 64 keys on one core
+  double l2_rate = 1e9;           // bytes a clock and core out of L2
+  double kept_from = 0, kept_to = 0;  // keys and values of L2's size that repeated calls find there, and do not at all
 };
 
 // Of kernels that pass over lines of their operands, which a core takes one by one.
@@ -135,7 +137,7 @@ struct KernelConstants {
   double stream_read = 1, stream_write = 1;         // of the memory bandwidth
   double stream_l2_rate = 1e9;                      // bytes a clock and core out of L2
   double stream_kept_from = 0.5, stream_kept_to = 1;  // as l2_kept, of kernels that pass once
-  LineConstants pointwise, gated, softmax, long_softmax, normalization;
+  LineConstants pointwise, gated, quantize, softmax, long_softmax, normalization;
 
   double l2_kept_from = 0.5, l2_kept_to = 1;  // working set of L2's size that stays in it, and that does not at all
 

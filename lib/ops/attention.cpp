@@ -91,6 +91,7 @@ void count_products(Work& w, const Heads& s, Expr matrix, Expr vector) {
   };
   const Expr seen = s.window.is_known() ? min(s.keys, s.window) : s.keys;
   amounts(s.queries * seen, w.matrix_flops, w.vector_flops);
+  w.windowed = s.window.is_known();
   if (s.maskable) amounts(causal_pairs(s), w.causal_matrix_flops, w.causal_vector_flops);
 }
 

@@ -21,7 +21,7 @@ void total_bytes(Problem& p) {
 // Contraction of the output's gradient with the other operands that gives input `i`'s gradient.
 Problem product_gradient(const Problem& f, size_t i, size_t inputs) {
   Problem p;
-  p.kind = f.kind, p.math = f.math, p.causal = f.causal;
+  p.kind = f.kind, p.math = f.math, p.causal = f.causal, p.windowed = f.windowed;
   p.matrix_flops = f.matrix_flops;
   const uint32_t output = 1u << 16;
   p.operands.push_back({f.operands[inputs].dtype, f.operands[inputs].bytes, false});
@@ -61,7 +61,7 @@ Problem sum_to(const Problem& f, size_t i, size_t inputs) {
 // One kernel that reads the outputs' gradients and what was kept, and writes every gradient.
 Problem one_kernel(Gradient gradient, const Problem& f, uint32_t needs, size_t inputs) {
   Problem p;
-  p.kind = f.kind, p.math = f.math, p.causal = f.causal;
+  p.kind = f.kind, p.math = f.math, p.causal = f.causal, p.windowed = f.windowed;
   p.factors = f.factors;
   const uint32_t kept = kept_operands(gradient, f, needs);
   p.operands.push_back({f.operands[inputs].dtype, f.operands[inputs].bytes, false});

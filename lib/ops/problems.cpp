@@ -50,7 +50,7 @@ Problem convolution_problem(const ConvolutionForm& f) {
 
 Problem attention_problem(const AttentionForm& f) {
   Problem p;
-  p.kind = Kind::attention, p.math = f.math, p.causal = f.causal;
+  p.kind = Kind::attention, p.math = f.math, p.causal = f.causal, p.windowed = f.window > 0;
   const int64_t group = f.heads / std::max<int64_t>(1, f.kv_heads);
   p.factors = {{f.batch, Role::pass, in0 | in1 | in2 | out}, {f.kv_heads, Role::pass, in0 | in1 | in2 | out},
                {group, Role::pass, in0 | out}, {f.queries, Role::pass, in0 | out}, {f.keys, Role::online, in1 | in2},

@@ -106,7 +106,7 @@ std::optional<Problem> bind(const Work& work, const Instance& instance, const Bi
   Problem p;
   p.kind = work.kind;
   p.math = work.math;
-  p.causal = work.causal;
+  p.causal = work.causal, p.windowed = work.windowed;
   auto number = [&](Expr e) { return evaluate_real(e, values); };
   const auto matrix = number(work.matrix_flops), vector = number(work.vector_flops), transfer = number(work.transfer.bytes);
   if (!matrix || !vector || !transfer) return std::nullopt;
@@ -149,7 +149,7 @@ bool Problem::operator==(const Problem& o) const {
   auto same_operand = [](const OperandSize& a, const OperandSize& b) { return a.dtype == b.dtype && a.bytes == b.bytes && a.is_output == b.is_output; };
   return kind == o.kind && math == o.math && matrix_flops == o.matrix_flops && vector_flops == o.vector_flops &&
          bytes_read == o.bytes_read && bytes_written == o.bytes_written && collective == o.collective &&
-         transfer_bytes == o.transfer_bytes && axis == o.axis && ranks == o.ranks && causal == o.causal && cycle == o.cycle &&
+         transfer_bytes == o.transfer_bytes && axis == o.axis && ranks == o.ranks && causal == o.causal && windowed == o.windowed && cycle == o.cycle &&
          std::equal(factors.begin(), factors.end(), o.factors.begin(), o.factors.end(), same_factor) &&
          std::equal(operands.begin(), operands.end(), o.operands.begin(), o.operands.end(), same_operand);
 }

@@ -64,6 +64,7 @@ struct Work {
   // Attention: the same amounts if only the pairs under a causal mask count (--causal).
   Expr causal_matrix_flops, causal_vector_flops;
   bool causal = false;               // those are the amounts above
+  bool windowed = false;             // attention: a query sees so many keys at most
   std::string_view uncounted;        // non-empty: the reason why the cost is not known
 };
 
@@ -92,6 +93,7 @@ struct Problem {
   int axis = -1;
   int64_t ranks = 1;
   bool causal = false;               // attention: half of the square is masked
+  bool windowed = false;             // attention: a query sees so many keys at most, be there as many or not
   int32_t cycle = 0;                 // of repeated runs: copies of the weights that they cycle through; 0: not repeated
   double cached_bytes = 0;           // of those read and written: how many lie in the nearest cache that holds them
 

@@ -376,6 +376,7 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
   const Op& main = *tiling.main;
   Problem& p = out.problem;
   p.kind = main.kind, p.math = main.problem.math, p.factors = main.problem.factors, p.causal = main.problem.causal;
+  p.windowed = main.problem.windowed;
   double prologue = 0;
   for (size_t k = 0; k < members.size(); ++k) {
     const Problem& own = g_.ops[members[k]].problem;

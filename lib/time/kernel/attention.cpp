@@ -32,9 +32,9 @@ Parts prefill(const AttentionShape& s, const KernelDevice& d, bool explain) {
   const double pairs = s.flops / (2 * width * s.batch * heads);  // of one head
   const double seen = pairs / s.queries;                         // keys of a query
   const double all = s.causal ? s.keys - (s.queries - 1) / 2 : s.keys;
-  const bool windowed = seen < 0.999 * all;
+  const bool windowed = s.windowed && seen < 0.999 * all;
   // Queries of the heads that share keys fill a block together where they are few.
-  const bool packed = s.queries * s.group <= c.pack * 2 * query_tile || (s.queries == 1 && !windowed);
+  const bool packed = s.queries * s.group <= c.pack * 2 * query_tile || (s.queries == 1 && !s.windowed);
   const double rows = packed ? s.queries * s.group : s.queries, groups = s.batch * (packed ? s.kv_heads : heads);
   const double tiles = blocks(rows, query_tile), count = groups * tiles;
   const double all_keys = blocks(s.keys, key_tile) * key_tile;
@@ -61,9 +61,8 @@ Parts decode(const AttentionShape& s, const KernelDevice& d, bool explain) {
   const DecodeConstants& c = s.kv_bits <= 8 ? d.c.decode8 : d.c.decode;
   const double width = s.head + s.value_head, key_bytes = width * s.kv_bits / 8;
   const double keys = std::max(1.0, s.kv_bytes / (s.batch * s.kv_heads * key_bytes));
-  const bool windowed = keys < s.keys;
   const double rows = s.group * s.queries;
-  const double count = s.batch * s.kv_heads * (windowed && c.pack_windows < 0.5 ? rows : blocks(rows, c.pack));
+  const double count = s.batch * s.kv_heads * (s.windowed && c.pack_windows < 0.5 ? rows : blocks(rows, c.pack));
   const double slots = d.cores * c.resident;
   double split = 1;
   if (count < slots * c.split_below) split = std::max(1.0, std::min({std::floor(slots / count), blocks(keys, key_tile), c.most_splits}));
@@ -74,7 +73,8 @@ Parts decode(const AttentionShape& s, const KernelDevice& d, bool explain) {
   Parts p;
   p.call = c.call + c.head * s.batch * s.kv_heads * rows / d.cores;
   p.compute = waves * one;
-  p.memory = (s.batch * s.kv_heads * (keys * key_bytes + rows * width * s.bits / 8)) / (d.memory_rate * c.dram_efficiency);
+  const double bytes = s.batch * s.kv_heads * (keys * key_bytes + rows * width * s.bits / 8);
+  p.memory = std::max(d.left(bytes, c.kept_from, c.kept_to) / (d.memory_rate * c.dram_efficiency), 1 / (d.cores * d.clock * c.l2_rate)) * bytes;
   p.seconds = overlapped(p.compute, p.memory) + (split > 1 ? c.combine : 0);
   if (explain) p.why = fmt::format("{:g} blocks{} over {:.0f} keys on {:g} cores", count, split > 1 ? fmt::format(", keys split in {:g},", split) : "", keys, d.cores);
   return p;

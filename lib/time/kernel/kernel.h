@@ -37,8 +37,6 @@ struct KernelDevice {
   // Share of a working set of so many bytes that has left L2 before it is used again; of kernels that pass once.
   double left_l2(double bytes) const { return left(bytes, c.l2_kept_from, c.l2_kept_to); }
   double left_stream(double bytes) const { return left(bytes, c.stream_kept_from, c.stream_kept_to); }
-
-private:
   double left(double bytes, double from, double to) const {
     return std::min(1.0, std::max(0.0, (bytes / l2_bytes - from) / std::max(1e-3, to - from)));
   }
@@ -83,7 +81,7 @@ struct AttentionShape {
   double append_bytes = 0;       // written to their caches
   MathType math = MathType::bf16;
   double bits = 16, kv_bits = 16;
-  bool causal = false;
+  bool causal = false, windowed = false;
 };
 
 // A kernel that passes over its operands once: pointwise, reduction, normalization, movement, lookup, …
@@ -93,6 +91,7 @@ struct StreamShape {
   double bytes_read = 0, bytes_written = 0, flops = 0;
   MathType math = MathType::fp32;
   bool gated = false;            // an activation times a second operand, as in SwiGLU
+  bool narrows = false;          // writes 8 bits of what it reads in more: quantises a row of activations
 };
 
 Kernel gemm_time(const GemmShape& shape, const KernelDevice& device, Explanation* explanation = nullptr);

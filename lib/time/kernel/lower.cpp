@@ -123,7 +123,7 @@ AttentionShape attention_shape(const Problem& p) {
   s.queries = std::max(1.0, s.queries), s.head = std::max(1.0, head);
   s.flops = std::min(p.matrix_flops, 2 * s.batch * s.kv_heads * s.group * s.queries * s.keys * (s.head + s.value_head));
   if (const OperandSize* o = first_output(p)) s.append_bytes = p.bytes_written - o->bytes;
-  s.math = p.math, s.causal = p.causal;
+  s.math = p.math, s.causal = p.causal, s.windowed = p.windowed;
   s.bits = bits_of(p, 1);
   const double queries = packed ? s.batch * s.kv_heads * s.group * s.queries * s.head * s.bits / 8 : p.operands.empty() ? 0 : p.operands[0].bytes;
   s.kv_bytes = std::max(0.0, p.bytes_read - queries);
@@ -144,7 +144,8 @@ StreamShape stream_shape(const Problem& p) {
     if (f.role != Role::lookup) (f.role == Role::pass ? s.rows : s.cols) *= size_of(f);
   if (const OperandSize* o = first_output(p); o && p.kind == Kind::pointwise) {
     const double points = o->bytes * 8 / std::max(1, bits(o->dtype));
-    s.gated = p.vector_flops > 2 * points && p.bytes_read > 1.9 * p.bytes_written;
+    s.narrows = bits(o->dtype) <= 8 && bits_of(p, 1) > 8;
+    s.gated = !s.narrows && p.vector_flops > 2 * points && p.bytes_read > 1.9 * p.bytes_written;
   }
   // Where nothing is reduced, the last dim is the line.
   if (s.cols == 1 && !p.factors.empty() && p.factors.back().size > 0) s.cols = size_of(p.factors.back()), s.rows /= s.cols;

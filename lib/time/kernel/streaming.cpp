@@ -28,7 +28,7 @@ const LineConstants& constants_of(const StreamShape& s, const KernelDevice& d) {
   switch (s.kind) {
   case Kind::softmax: return s.cols > line_in_registers ? d.c.long_softmax : d.c.softmax;
   case Kind::normalization: case Kind::reduction: return d.c.normalization;
-  default: return s.gated ? d.c.gated : d.c.pointwise;
+  default: return s.narrows ? d.c.quantize : s.gated ? d.c.gated : d.c.pointwise;
   }
 }
 
@@ -44,7 +44,7 @@ Kernel stream_time(const StreamShape& s, const KernelDevice& d, Explanation* exp
   }
   const double share = d.left_stream(bytes / c.cache);
   const double dram = (share * (s.bytes_read / d.c.stream_read + s.bytes_written / d.c.stream_write) + again / d.c.stream_read) / d.memory_rate;
-  const bool by_line = s.gated || s.kind == Kind::softmax || s.kind == Kind::normalization || s.kind == Kind::reduction;
+  const bool by_line = s.gated || s.narrows || s.kind == Kind::softmax || s.kind == Kind::normalization || s.kind == Kind::reduction;
   const double lines = by_line ? s.rows : s.rows * s.cols / std::max(s.cols, block_of_threads);
   Kernel k;
   k.overhead = d.c.launch_overhead + c.call;
