@@ -79,6 +79,9 @@ using Use = ConstantUse;
   {prefix "_dram_efficiency", "share", "of the memory bandwidth", AT(set.dram_efficiency), 0.2, 1.3, 0.8, Use::set}, \
   {prefix "_pack", "heads", "of a group that share a block", AT(set.pack), 1, 256, 64, Use::set}, \
   {prefix "_pack_windows", "", "below a half: heads are not packed under a window", AT(set.pack_windows), 0.3, 1, 0.6, Use::set}, \
+  {prefix "_most_group", "heads", "that share keys beyond which each goes alone", AT(set.most_group), 1, 300, 200, Use::set}, \
+  {prefix "_alone_block", "", "a block's time of a head alone, over the others'", AT(set.alone_block), 0.1, 10, 1, Use::set}, \
+  {prefix "_alone_rate", "", "the rates of a head alone, over the others'", AT(set.alone_rate), 0.1, 10, 1, Use::set}, \
   {prefix "_resident", "blocks", "on a core at a time", AT(set.resident), 0.5, 4, 1.2, Use::set}, \
   {prefix "_split_below", "share", "of the cores: with fewer blocks, keys are split", AT(set.split_below), 0.1, 1.5, 0.7, Use::set}, \
   {prefix "_head", "s", "of a query head on one core", AT(set.head), 1e-10, 3e-6, 1e-8, Use::set}, \

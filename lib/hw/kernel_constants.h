@@ -90,6 +90,9 @@ struct DecodeConstants {
   double dram_efficiency = 1;     // of the memory bandwidth
   double pack = 64;               // query heads of a group that share a block
   double pack_windows = 1;        // below a half: heads are not packed under a window
+  double most_group = 1e9;        // heads that share keys beyond which each goes alone
+  double alone_block = 1;         // of a head alone, as one in a group of one: its block's time over the others'
+  double alone_rate = 1;          // and its rates
   double resident = 1;            // blocks on a core at a time
   double split_below = 1;         // share of the cores: with fewer blocks, keys are split
   double head = 0;                // s: of a query head on one core

@@ -62,16 +62,18 @@ Parts decode(const AttentionShape& s, const KernelDevice& d, bool explain) {
   const double width = s.head + s.value_head, key_bytes = width * s.kv_bits / 8;
   const double keys = std::max(1.0, s.kv_bytes / (s.batch * s.kv_heads * key_bytes));
   const double rows = s.group * s.queries;
-  const double count = s.batch * s.kv_heads * (s.windowed && c.pack_windows < 0.5 ? rows : blocks(rows, c.pack));
+  const bool alone = s.group == 1 || s.group > c.most_group || (s.windowed && c.pack_windows < 0.5);
+  const double count = s.batch * s.kv_heads * (alone ? rows : blocks(rows, c.pack));
   const double slots = d.cores * c.resident;
   double split = 1;
   if (count < slots * c.split_below) split = std::max(1.0, std::min({std::floor(slots / count), blocks(keys, key_tile), c.most_splits}));
   const double part = blocks(keys / split, decode_tile) * decode_tile;
-  const double one = c.block + part * key_bytes / (c.core_rate * d.clock) + part / decode_tile * c.step;
+  const double loop = part * key_bytes / (c.core_rate * d.clock) + part / decode_tile * c.step;
+  const double one = alone ? c.block * c.alone_block + loop / c.alone_rate : c.block + loop;
   // Blocks end at different times, so that half of the last wave's gap is filled.
   const double filled = count * split / slots, waves = std::max(1.0, (filled + std::ceil(filled)) / 2);
   Parts p;
-  p.call = c.call + c.head * s.batch * s.kv_heads * rows / d.cores;
+  p.call = c.call + (alone ? 0 : c.head * s.batch * s.kv_heads * rows / d.cores);
   p.compute = waves * one;
   const double bytes = s.batch * s.kv_heads * (keys * key_bytes + rows * width * s.bits / 8);
   p.memory = std::max(d.left(bytes, c.kept_from, c.kept_to) / (d.memory_rate * c.dram_efficiency), 1 / (d.cores * d.clock * c.l2_rate)) * bytes;
