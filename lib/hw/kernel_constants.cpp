@@ -57,6 +57,10 @@ using Use = ConstantUse;
   {prefix "_backward_call", "s", "of a gradient's further kernels", AT(set.backward_call), 1e-7, 2e-4, 1e-5, Use::set}, \
   {prefix "_shallow", "elements", "of channels and taps that indexing costs", AT(set.shallow), 0.1, 1000, 10, Use::set}
 
+#define KEPT(prefix, set) \
+  {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 60, Use::set}, \
+  {prefix "_kept_from", "share", "of L2: operands up to this stay there between calls", AT(set.kept_from), 0.02, 2, 0.5, Use::set}, \
+  {prefix "_kept_to", "share", "of L2: none of them stay from here on", AT(set.kept_to), 0.05, 4, 1.2, Use::set}
 #define PREFILL(prefix, set) \
   {prefix "_call", "s", "of one call, its launch included", AT(set.call), 1e-6, 8e-5, 1e-5, Use::set}, \
   {prefix "_block", "s", "fill and drain of a block of queries", AT(set.block), 5e-8, 2e-5, 1.5e-6, Use::set}, \
@@ -69,7 +73,8 @@ using Use = ConstantUse;
   {prefix "_throttle", "", "fall of the clock per share of use above 0.4", AT(set.throttle), 1e-3, 3, 0.1, Use::set}, \
   {prefix "_pack", "blocks", "of 256 rows that queries of a group of heads are packed into", AT(set.pack), 0.01, 30, 1, Use::set}, \
   {prefix "_tail", "share", "of the longest block that nothing fills", AT(set.tail), 1e-3, 2, 0.3, Use::set}, \
-  {prefix "_sequence", "s", "of a sequence on one core", AT(set.sequence), 1e-9, 5e-5, 1e-7, Use::set}
+  {prefix "_sequence", "s", "of a sequence on one core", AT(set.sequence), 1e-9, 5e-5, 1e-7, Use::set}, \
+  KEPT(prefix, set)
 #define DECODE(prefix, set) \
   {prefix "_call", "s", "of one call, its launch included", AT(set.call), 1e-6, 8e-5, 8e-6, Use::set}, \
   {prefix "_block", "s", "of one sequence and kv head on a core", AT(set.block), 5e-8, 2e-5, 1.5e-6, Use::set}, \
@@ -86,9 +91,7 @@ using Use = ConstantUse;
   {prefix "_split_below", "share", "of the cores: with fewer blocks, keys are split", AT(set.split_below), 0.1, 1.5, 0.7, Use::set}, \
   {prefix "_head", "s", "of a query head on one core", AT(set.head), 1e-10, 3e-6, 1e-8, Use::set}, \
   {prefix "_step", "s", "of 64 keys on one core", AT(set.step), 1e-10, 2e-6, 1e-8, Use::set}, \
-  {prefix "_l2_rate", "B/clock", "from L2 into one core", AT(set.l2_rate), 4, 256, 60, Use::set}, \
-  {prefix "_kept_from", "share", "of L2: keys and values up to this stay there between calls", AT(set.kept_from), 0.02, 2, 0.5, Use::set}, \
-  {prefix "_kept_to", "share", "of L2: none of them stay from here on", AT(set.kept_to), 0.05, 4, 1.2, Use::set}
+  KEPT(prefix, set)
 
 #define COLLECTIVE(prefix, set) \
   {prefix "_call", "s", "of one call by the protocol of small messages", AT(set.call), 1e-6, 5e-5, 6e-6, Use::set}, \
@@ -183,6 +186,7 @@ constexpr KernelConstant table[] = {
 #undef GEMM
 #undef CONVOLUTION
 #undef LANE_GEMM
+#undef KEPT
 #undef PREFILL
 #undef DECODE
 #undef AT

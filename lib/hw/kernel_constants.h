@@ -78,6 +78,8 @@ struct PrefillConstants {
   double pack = 0;                // blocks of 256 rows that the queries of a group of heads are packed into
   double tail = 0;                // share of the longest block that nothing fills
   double sequence = 0;            // s: of a sequence on one core
+  double l2_rate = 1e9;           // bytes a clock and core out of L2
+  double kept_from = 0, kept_to = 0;  // operands of L2's size that repeated calls find there, and do not at all
 };
 
 // Of fused attention of one query a sequence over cached keys.

@@ -19,7 +19,10 @@
 namespace roofcast {
 namespace {
 
-constexpr double query_tile = 128, key_tile = 128, decode_tile = 64, most_decode_queries = 16;
+constexpr double most_tile = 128, least_tile = 16, decode_tile = 64, most_decode_queries = 16;
+
+// Of so many queries or keys: libraries have tiles of powers of two.
+double tile_of(double size) { return std::clamp(std::exp2(std::ceil(std::log2(size))), least_tile, most_tile); }
 
 struct Parts {
   double call = 0, compute = 0, memory = 0, seconds = 0, append = 0;
@@ -34,8 +37,9 @@ Parts prefill(const AttentionShape& s, const KernelDevice& d, bool explain) {
   const double all = s.causal ? s.keys - (s.queries - 1) / 2 : s.keys;
   const bool windowed = s.windowed && seen < 0.999 * all;
   // Queries of the heads that share keys fill a block together where they are few.
-  const bool packed = s.queries * s.group <= c.pack * 2 * query_tile || (s.queries == 1 && !s.windowed);
+  const bool packed = s.queries * s.group <= c.pack * 2 * most_tile || (s.queries == 1 && !s.windowed);
   const double rows = packed ? s.queries * s.group : s.queries, groups = s.batch * (packed ? s.kv_heads : heads);
+  const double query_tile = tile_of(rows), key_tile = tile_of(s.keys);
   const double tiles = blocks(rows, query_tile), count = groups * tiles;
   const double all_keys = blocks(s.keys, key_tile) * key_tile;
   double keys = all_keys, longest = all_keys;
@@ -48,11 +52,12 @@ Parts prefill(const AttentionShape& s, const KernelDevice& d, bool explain) {
   Parts p;
   p.call = c.call + c.sequence * s.batch / d.cores;
   p.compute = overlapped(share + c.tail * last, last);
-  p.memory = (s.batch * heads * s.queries * width * s.bits / 8 + s.kv_bytes) / (d.memory_rate * c.dram_efficiency);
+  const double bytes = s.batch * heads * s.queries * width * s.bits / 8 + s.kv_bytes, left = d.left(bytes, c.kept_from, c.kept_to);
+  p.memory = std::max(left / (d.memory_rate * c.dram_efficiency), 1 / (d.cores * d.clock * c.l2_rate)) * bytes;
   p.seconds = overlapped(p.compute, p.memory);
   const double use = s.flops / d.matrix(s.math) / p.seconds;
   p.seconds *= 1 + c.throttle * std::max(0.0, use - 0.4);
-  p.append = c.append * s.append_bytes / d.memory_rate;
+  p.append = c.append * s.append_bytes * std::max(left / d.memory_rate, 1 / (d.cores * d.clock * c.l2_rate));
   if (explain) p.why = fmt::format("{:g} blocks of {:g} queries over {:.0f} keys on {:g} cores", count, query_tile, keys, d.cores);
   return p;
 }
@@ -66,7 +71,7 @@ Parts decode(const AttentionShape& s, const KernelDevice& d, bool explain) {
   const double count = s.batch * s.kv_heads * (alone ? rows : blocks(rows, c.pack));
   const double slots = d.cores * c.resident;
   double split = 1;
-  if (count < slots * c.split_below) split = std::max(1.0, std::min({std::floor(slots / count), blocks(keys, key_tile), c.most_splits}));
+  if (count < slots * c.split_below) split = std::max(1.0, std::min({std::floor(slots / count), blocks(keys, most_tile), c.most_splits}));
   const double part = blocks(keys / split, decode_tile) * decode_tile;
   const double loop = part * key_bytes / (c.core_rate * d.clock) + part / decode_tile * c.step;
   const double one = alone ? c.block * c.alone_block + loop / c.alone_rate : c.block + loop;
