@@ -3,8 +3,10 @@
     chain.onnx          10,000 nodes, no weights
     chain_1g.onnx       the same with 1 GiB of weights inside the file
     decoder_16k.onnx    a decoder of 16,000 nodes with symbolic batch and seq
+    irregular_16k.onnx  16,000 nodes of which no two stretches are alike: nothing folds
 """
 import pathlib
+import random
 import sys
 
 import numpy as np
@@ -93,10 +95,28 @@ def decoder(target):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
 
 
+def irregular(target):
+    random.seed(7)
+    hidden, names, nodes = 512, ["x"], []
+    weights = [external(helper.make_tensor(name, TensorProto.FLOAT16, dims, b"\0" * 2 * int(np.prod(dims)), raw=True), 2 * int(np.prod(dims)))
+               for name, dims in (("matrix", [hidden, hidden]), ("scale", [hidden]))]
+    second = {"MatMul": lambda: ["matrix"], "LayerNormalization": lambda: ["scale"],
+              "Add": lambda: [random.choice(names[-6:])], "Mul": lambda: [random.choice(names[-6:])]}
+    while len(nodes) < target:
+        op = random.choice(["MatMul", "Add", "Add", "Mul", "Relu", "Sigmoid", "Tanh", "Erf", "LayerNormalization", "Softmax"])
+        first = names[-1] if random.random() < 0.6 else random.choice(names[-6:])
+        nodes.append(helper.make_node(op, [first] + second.get(op, list)(), [f"v{len(nodes)}"], name=f"/{op}_{len(nodes)}"))
+        names.append(f"v{len(nodes) - 1}")
+    graph = helper.make_graph(nodes, "irregular", [helper.make_tensor_value_info("x", TensorProto.FLOAT16, ["batch", "seq", hidden])],
+                              [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT16, ["batch", "seq", hidden])], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+
+
 def main():
     folder = pathlib.Path(sys.argv[1])
     folder.mkdir(parents=True, exist_ok=True)
-    for name, model in (("chain", chain(10000, False)), ("chain_1g", chain(10000, True)), ("decoder_16k", decoder(16000))):
+    for name, model in (("chain", chain(10000, False)), ("chain_1g", chain(10000, True)), ("decoder_16k", decoder(16000)),
+                        ("irregular_16k", irregular(16000))):
         (folder / f"{name}.onnx").write_bytes(model.SerializeToString())
 
 

@@ -67,16 +67,20 @@ public:
     const FusionPlanner planner(graph_, hardware_, model_);
     std::map<std::vector<uint32_t>, size_t> known;
     // Where groups of neighbouring blocks would share an op, the one that saves more has it.
-    std::vector<std::vector<uint32_t>> groups = planner.plan();
-    auto saved = [&](const std::vector<uint32_t>& members) {
-      double apart = 0;
-      for (uint32_t i : members) apart += graph_.ops[i].seconds;
-      return apart - planner.kernel(members).seconds;
+    struct Group {
+      std::vector<uint32_t> members;
+      FusedKernel kernel;
+      double saved;
     };
-    std::stable_sort(groups.begin(), groups.end(), [&](const auto& a, const auto& b) { return saved(a) > saved(b); });
-    for (const std::vector<uint32_t>& members : groups) {
-      const FusedKernel kernel = planner.kernel(members);
-      if (!(saved(members) > 0)) continue;
+    std::vector<Group> groups;
+    for (std::vector<uint32_t>& members : planner.plan()) {
+      FusedKernel kernel = planner.kernel(members);
+      double saved = -kernel.seconds;
+      for (uint32_t i : members) saved += graph_.ops[i].seconds;
+      if (saved > 0) groups.push_back({std::move(members), std::move(kernel), saved});
+    }
+    std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.saved > b.saved; });
+    for (const auto& [members, kernel, saved] : groups) {
       const auto [at, is_new] = known.try_emplace(signature(graph_, members, m_), chosen_.size());
       if (is_new) chosen_.push_back({members, kernel, {}});
       for (std::vector<NodeId>& place : places_of(graph_, members, fold, m_))

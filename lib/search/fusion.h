@@ -80,13 +80,31 @@ struct FusedKernel {
   Problem problem;
 };
 
+// Places by number, all forgotten at once: a map whose clearing costs nothing.
+class Places {
+public:
+  static constexpr uint32_t none = UINT32_MAX;
+  void forget(size_t numbers) { at_.resize(numbers), ++round_; }
+  uint32_t of(uint32_t number) const { return at_[number].round == round_ ? at_[number].place : none; }
+  void set(uint32_t number, size_t place) { at_[number] = {round_, static_cast<uint32_t>(place)}; }
+
+private:
+  struct At {
+    uint32_t round = 0, place = 0;
+  };
+  std::vector<At> at_;
+  uint32_t round_ = 0;
+};
+
 class FusionPlanner {
 public:
   FusionPlanner(const FusionGraph& graph, const Hardware& hardware, TimeModel model);
 
-  // Members in ascending order.
-  FusedKernel kernel(const std::vector<uint32_t>& members) const;
-  bool convex(const std::vector<uint32_t>& members) const;
+  static constexpr size_t most_ops = 64;  // of one kernel
+
+  // Members in ascending order; `convex`: known to be so.
+  FusedKernel kernel(const std::vector<uint32_t>& members, bool convex = false) const;
+  bool is_convex(const std::vector<uint32_t>& members) const;
 
   // Groups of two ops or more; every other op runs alone. Connected parts of up to so many ops exactly,
   // larger ones by merging the pair of neighbours that saves most, beginning with whole attentions.
@@ -108,6 +126,7 @@ private:
   Predictor predictor_;
   double scratch_ = 0;          // bytes of a core's own memory
   double byte_time_ = 0;        // s per byte of memory
+  mutable Places ops_, values_;         // among the members of the set at hand
   mutable std::vector<uint32_t> seen_;  // by op: the search that met it last
   mutable uint32_t search_ = 0;
 };

@@ -13,7 +13,7 @@
 namespace roofcast {
 namespace {
 
-constexpr size_t largest = 64;      // ops of one group
+constexpr size_t largest = FusionPlanner::most_ops;
 constexpr int passes = 8;           // of repair
 constexpr size_t foresight = 1024;  // ops of a component up to which a move is judged with the merges after it
 constexpr int merges_ahead = 4;
@@ -34,7 +34,7 @@ bool is_contraction(const FusionGraph::Op& op) { return op.kind == Kind::contrac
 class Merging {
 public:
   Merging(const FusionGraph& graph, const FusionPlanner& planner, const std::vector<uint32_t>& component)
-      : g_(graph), planner_(planner), component_(component), group_of_(graph.ops.size(), none) {
+      : g_(graph), planner_(planner), component_(component), group_of_(graph.ops.size(), none), tried_(graph.ops.size()) {
     for (uint32_t op : component_)
       if (is_contraction(g_.ops[op])) readers_[g_.ops[op].inputs[0]].push_back(op);
   }
@@ -43,7 +43,7 @@ public:
     const auto id = static_cast<uint32_t>(groups_.size());
     for (uint32_t op : members) group_of_[op] = id;
     costs_.push_back(cost(members));
-    groups_.push_back(std::move(members)), versions_.push_back(0);
+    groups_.push_back(std::move(members)), versions_.push_back(0), changed_.push_back(1);
   }
   bool has(uint32_t op) const { return group_of_[op] != none; }
 
@@ -61,6 +61,7 @@ public:
       groups_[c.b].clear();
       costs_[c.a] = c.cost;
       ++versions_[c.a], ++versions_[c.b];
+      changed_[c.a] = changed_[c.b] = ++change_;
       for (uint32_t other : neighbours(c.a)) consider(c.a, other);
     }
   }
@@ -69,6 +70,8 @@ public:
   bool repair() {
     bool moved = false;
     for (uint32_t op : component_) {
+      if (is_settled(op)) continue;
+      tried_[op] = change_;
       const bool single = groups_[group_of_[op]].size() == 1;
       moved |= move_somewhere({op});
       if (single || component_.size() > foresight) continue;
@@ -91,11 +94,18 @@ private:
     bool operator<(const Candidate& o) const { return gain < o.gain; }
   };
 
-  // The same sets come up again and again.
+  // Nothing around it has changed since it was tried.
+  bool is_settled(uint32_t op) const {
+    auto same = [&](uint32_t at) { return group_of_[at] == none || changed_[group_of_[at]] <= tried_[op]; };
+    auto all = [&](const std::vector<FusionGraph::Edge>& edges) { return std::all_of(edges.begin(), edges.end(), [&](const FusionGraph::Edge& e) { return same(e.node); }); };
+    return same(op) && all(g_.consumers[op]) && all(g_.producers[op]);
+  }
+
+  // The same sets come up again and again. Whether a path leaves one and comes back is for `acyclic` to say.
   double cost(const std::vector<uint32_t>& members) {
     const auto [at, is_new] = known_.try_emplace(members, impossible);
     if (!is_new) return at->second;
-    const FusedKernel k = planner_.kernel(members);
+    const FusedKernel k = planner_.kernel(members, true);
     return at->second = k.valid ? k.cost : impossible;
   }
 
@@ -193,15 +203,21 @@ private:
     const double larger = cost(more), smaller = less.empty() ? 0 : cost(less);
     if (larger == impossible || smaller == impossible) return false;
     double saved = costs_[from] + costs_[to] - smaller - larger;
+    const int merges = component_.size() <= foresight ? merges_ahead : 0;
+    if (merges == 0 && saved <= least) return false;
     undo_.clear();
     replace(from, std::move(less), smaller), replace(to, std::move(more), larger);
     if (acyclic(from, from) && acyclic(to, to)) {
-      for (int k = 0; k < merges_ahead && component_.size() <= foresight; ++k) {
+      for (int k = 0; k < merges; ++k) {
         const double more_saved = std::max(merge_best(from), merge_best(to));
         if (more_saved <= 0) break;
         saved += more_saved;
       }
-      if (saved > least) return true;
+      if (saved > least) {
+        ++change_;
+        for (const Former& f : undo_) changed_[f.id] = change_;
+        return true;
+      }
     }
     take_back();
     return false;
@@ -209,7 +225,7 @@ private:
 
   uint32_t empty_group() {
     if (groups_.back().empty()) return static_cast<uint32_t>(groups_.size() - 1);
-    groups_.emplace_back(), costs_.push_back(0), versions_.push_back(0);
+    groups_.emplace_back(), costs_.push_back(0), versions_.push_back(0), changed_.push_back(0);
     return static_cast<uint32_t>(groups_.size() - 1);
   }
 
@@ -251,6 +267,8 @@ private:
   std::vector<std::vector<uint32_t>> groups_;         // by id; empty: merged away
   std::vector<double> costs_;
   std::vector<uint32_t> versions_;
+  std::vector<uint32_t> changed_, tried_;             // by group, by op: when, counted in changes
+  uint32_t change_ = 1;
   std::map<uint32_t, std::vector<uint32_t>> readers_; // products by what they read
   std::priority_queue<Candidate> queue_;
   std::unordered_map<std::vector<uint32_t>, double, Hash> known_;  // costs

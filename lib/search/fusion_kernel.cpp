@@ -3,8 +3,9 @@
 #include "search/fusion.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
-#include <map>
+#include <utility>
 
 namespace roofcast {
 namespace {
@@ -15,16 +16,22 @@ using Block = FusionGraph::Block;
 constexpr double tile_rows = 64;       // rows of a product's tile that a core holds
 constexpr double tile_columns = 128;
 constexpr double widest_head = 512;    // of attention: queries, keys and values of a tile fit beside each other
-constexpr size_t outside = SIZE_MAX;
 
 bool near(double a, double b) { return std::abs(a - b) <= 1e-9 * std::max(std::abs(a), std::abs(b)); }
 bool exceeds(double a, double b) { return a > b * (1 + 1e-9); }
 bool same(const Block& a, const Block& b) { return near(a.length, b.length) && near(a.inner, b.inner); }
 
+// Sets of members: bit k for the k-th.
+using Mask = uint64_t;
+static_assert(FusionPlanner::most_ops <= 64);
+bool has(Mask set, size_t k) { return set >> k & 1; }
+Mask bit(size_t k) { return Mask{1} << k; }
+
+// Of up to two things a member.
 class UnionFind {
 public:
-  explicit UnionFind(size_t n) : parent_(n), parts_(n) {
-    for (size_t i = 0; i < n; ++i) parent_[i] = i;
+  explicit UnionFind(size_t n) : parts_(n) {
+    for (size_t i = 0; i < n; ++i) parent_[i] = static_cast<uint8_t>(i);
   }
   size_t find(size_t i) {
     while (parent_[i] != i) i = parent_[i] = parent_[parent_[i]];
@@ -32,12 +39,12 @@ public:
   }
   void join(size_t a, size_t b) {
     a = find(a), b = find(b);
-    if (a != b) parent_[a] = b, --parts_;
+    if (a != b) parent_[a] = static_cast<uint8_t>(b), --parts_;
   }
   size_t parts() const { return parts_; }
 
 private:
-  std::vector<size_t> parent_;
+  std::array<uint8_t, 2 * FusionPlanner::most_ops> parent_;
   size_t parts_;
 };
 
@@ -45,9 +52,10 @@ private:
 // which come in the order of the graph.
 class Tiling {
 public:
-  Tiling(const FusionGraph& graph, const std::vector<uint32_t>& members, double scratch)
-      : repeat(members.size(), 1), g_(graph), members_(members), scratch_(scratch), before_(members.size()), line_(members.size()) {
-    limit = fit();
+  // `ops`: where the members stand among each other; `values` is for its own use.
+  Tiling(const FusionGraph& graph, const std::vector<uint32_t>& members, double scratch, const Places& ops, Places& values)
+      : g_(graph), members_(members), scratch_(scratch), ops_(ops), values_(values) {
+    limit = members.size() > FusionPlanner::most_ops ? "too many ops" : fit();
     if (limit.empty()) count_repeats();
   }
 
@@ -57,19 +65,17 @@ public:
   bool siblings = false, attention = false;
   double reload = 1;               // times that operands of the whole grid are read
   double on_chip = 0;              // bytes
-  std::vector<double> repeat;      // how often each member is computed
-  bool feeds_product(size_t k) const { return before_[k]; }
-  bool makes_scores(size_t k) const { return scores_[k]; }  // of attention: all up to what its second product reads of the first
+  std::array<double, FusionPlanner::most_ops> repeat;  // how often each member is computed
+  bool feeds_product(size_t k) const { return has(before_, k); }
+  bool makes_scores(size_t k) const { return has(scores_, k); }  // of attention: all up to what its second product reads of the first
 
 private:
   struct Use {
     size_t from, to, slot;         // an operand of `to` that a member makes
   };
   const Op& op(size_t k) const { return g_.ops[members_[k]]; }
-  size_t place(uint32_t op) const {
-    const auto at = std::lower_bound(members_.begin(), members_.end(), op);
-    return at != members_.end() && *at == op ? static_cast<size_t>(at - members_.begin()) : outside;
-  }
+  // Of the member that makes a value.
+  uint32_t maker(uint32_t value) const { return g_.maker[value] == UINT32_MAX ? Places::none : ops_.of(g_.maker[value]); }
 
   std::string_view fit() {
     for (size_t k = 0; k < members_.size(); ++k) {
@@ -77,17 +83,15 @@ private:
       if (op(k).times != op(members_.size() - 1).times && members_.back() - members_.front() > 512) return "too far apart";
       if (is_product(op(k).kind)) products.push_back(k);
       if (reduces(op(k))) reducers_.push_back(k);
-      for (size_t i = 0; i < op(k).inputs.size(); ++i) {
-        const uint32_t maker = g_.maker[op(k).inputs[i]];
-        if (const size_t from = maker == UINT32_MAX ? outside : place(maker); from != outside) uses_.push_back({from, k, i});
-      }
+      for (size_t i = 0; i < op(k).inputs.size(); ++i)
+        if (const uint32_t from = maker(op(k).inputs[i]); from != Places::none) uses_.push_back({from, k, i});
     }
     if (!connected()) return "not connected";
-    for (size_t p : products) mark_before(p, before_);
+    for (size_t p : products) before_ |= before(p);
     if (std::string_view why = same_lines(); !why.empty()) return why;
     if (products.empty()) return pointwise();
     if (products.size() == 1) return one_product();
-    const bool chained = std::any_of(products.begin(), products.end(), [&](size_t p) { return before_[p]; });
+    const bool chained = std::any_of(products.begin(), products.end(), [&](size_t p) { return has(before_, p); });
     return chained ? two_products() : sibling_products();
   }
 
@@ -103,11 +107,18 @@ private:
   }
 
   // What a member reads of the set, directly or not.
-  void mark_before(size_t member, std::vector<uint8_t>& before) const {
-    std::vector<uint8_t> wanted(members_.size());
-    wanted[member] = 1;
+  Mask before(size_t member) const {
+    Mask found = bit(member);
     for (auto u = uses_.rbegin(); u != uses_.rend(); ++u)
-      if (wanted[u->to]) wanted[u->from] = before[u->from] = 1;
+      if (has(found, u->to)) found |= bit(u->from);
+    return found & ~bit(member);
+  }
+  // What reads it, and itself.
+  Mask from(size_t member) const {
+    Mask found = bit(member);
+    for (const Use& u : uses_)
+      if (has(found, u.from)) found |= bit(u.to);
+    return found;
   }
 
   // All reductions run along the same lines, and what they give goes back to the line that it is of. A
@@ -119,20 +130,17 @@ private:
       if (!same(first.reduced, op(r).reduced) || !near(first.lines, op(r).lines)) return "reduction order";
     }
     UnionFind order(2 * members_.size());
-    std::map<uint32_t, size_t> read;   // from outside → where first
+    values_.forget(g_.maker.size());   // those from outside: who reads one first
     for (size_t k = 0; k < members_.size(); ++k) {
       const Op& o = op(k);
       if (is_product(o.kind)) continue;
       if (!o.permutes) order.join(2 * k, 2 * k + 1);
       for (size_t i = 0; i < o.inputs.size(); ++i) {
         if (o.kind == Kind::pointwise ? o.spread[i].length > 1 : i > 0) continue;
-        const uint32_t maker = g_.maker[o.inputs[i]];
-        if (const size_t from = maker == UINT32_MAX ? outside : place(maker); from != outside) {
-          order.join(2 * from + 1, 2 * k);
-        } else {
-          const auto [at, is_new] = read.try_emplace(o.inputs[i], 2 * k);
-          if (!is_new) order.join(at->second, 2 * k);
-        }
+        const uint32_t value = o.inputs[i];
+        if (const uint32_t from = maker(value); from != Places::none) order.join(2 * from + 1, 2 * k);
+        else if (const uint32_t first = values_.of(value); first != Places::none) order.join(2 * first, 2 * k);
+        else values_.set(value, k);
       }
     }
     for (size_t k = 0; k < members_.size(); ++k)
@@ -142,11 +150,12 @@ private:
     if (reducers_.empty()) return {};
     const double lines = op(reducers_.front()).lines;
     const Block reduced = op(reducers_.front()).reduced;
-    for (size_t r : reducers_) line_[r] = near(op(r).elements, lines);
+    for (size_t r : reducers_)
+      if (near(op(r).elements, lines)) line_ |= bit(r);
     for (const Use& u : uses_) {
       const Op& to = op(u.to);
-      if (!line_[u.from] || reduces(to) || is_product(to.kind)) continue;
-      if (!exceeds(to.elements, lines)) line_[u.to] = 1;
+      if (!has(line_, u.from) || reduces(to) || is_product(to.kind)) continue;
+      if (!exceeds(to.elements, lines)) line_ |= bit(u.to);
       else if (!same(to.spread[u.slot], reduced)) return "shape mismatch";
     }
     return {};
@@ -173,7 +182,7 @@ private:
     for (size_t k = 0; k < members_.size(); ++k) {
       const Op& o = op(k);
       if (k == product) continue;
-      if (before_[k]) {
+      if (has(before_, k)) {
         if (main->kind == Kind::convolution) return "halo of a convolution";
         if (reduces(o)) return "a reduction before a product";
       } else if (reduces(o)) {
@@ -203,7 +212,7 @@ private:
     }
     for (size_t k = 0; k < members_.size(); ++k) {
       if (is_product(op(k).kind)) continue;
-      if (before_[k]) return "a prologue of several products";
+      if (has(before_, k)) return "a prologue of several products";
       if (reduces(op(k))) return "reduction order";
       if (exceeds(op(k).elements, widest)) return "shape mismatch";
     }
@@ -219,22 +228,19 @@ private:
     if (first.kind != Kind::contraction || second.kind != Kind::contraction || first.weighted || second.weighted) return "two products with weights";
     if (!near(second.k, first.head)) return "shape mismatch";
     if (first.k > widest_head || second.n > widest_head) return "tile too large";
-    std::vector<uint8_t> after_first(members_.size());
-    after_first[products[0]] = 1;
-    for (const Use& u : uses_) after_first[u.to] |= after_first[u.from];
+    const Mask after_first = from(products[0]);
     for (size_t k = 0; k < members_.size(); ++k) {
       const Op& o = op(k);
       if (is_product(o.kind)) continue;
-      const bool scores = before_[k] && after_first[k];
+      const bool scores = has(before_ & after_first, k);
       if (reduces(o) && (!scores || o.reduced.inner != 1 || !near(o.reduced.length, first.head))) return "reduction order";
       if (scores && o.permutes && near(o.elements, first.elements)) return "reduction order";
       // What is made of neither product feeds one: keys, values, a mask.
-      if (after_first[k] && exceeds(o.elements, scores ? first.elements : second.elements)) return "shape mismatch";
+      if (has(after_first, k) && exceeds(o.elements, scores ? first.elements : second.elements)) return "shape mismatch";
     }
     if (reducers_.empty()) return "no online form";
-    scores_.resize(members_.size());
     for (const Use& u : uses_)
-      if (u.to == products[1] && after_first[u.from]) scores_[u.from] = 1, mark_before(u.from, scores_);
+      if (u.to == products[1] && has(after_first, u.from)) scores_ |= bit(u.from) | before(u.from);
     attention = true;
     main = &first;
     on_chip = (first.k + second.n + tile_columns) * tile_rows * 4;
@@ -244,13 +250,14 @@ private:
   // How often each member is computed: once for each place that it is broadcast to, unless that is the line
   // that a core has at hand; operands of a product once for each tile that reads them.
   void count_repeats() {
+    repeat.fill(1);
     for (auto u = uses_.rbegin(); u != uses_.rend(); ++u) {
       const Op& to = op(u->to);
       double times = repeat[u->to];
       if (is_product(to.kind)) {
         const double size = u->slot == 0 ? to.n : to.rows, tile = u->slot == 0 ? tile_columns : tile_rows;
         times = attention && u->slot == 0 ? 1 : std::max(1.0, std::ceil(size / tile));
-      } else if (!line_[u->from]) {
+      } else if (!has(line_, u->from)) {
         times *= to.spread[u->slot].length;
       }
       // A product is not computed again: its tile waits for what reads it.
@@ -261,11 +268,13 @@ private:
   const FusionGraph& g_;
   const std::vector<uint32_t>& members_;
   double scratch_;
+  const Places& ops_;
+  Places& values_;
   std::vector<Use> uses_;
   std::vector<size_t> reducers_;
-  std::vector<uint8_t> before_;    // feeds a product
-  std::vector<uint8_t> scores_;    // of attention: feeds the second product through the first's result
-  std::vector<uint8_t> line_;      // one value for each line
+  Mask before_ = 0;                // feeds a product
+  Mask scores_ = 0;                // of attention: feeds the second product through the first's result
+  Mask line_ = 0;                  // one value for each line
 };
 
 }  // namespace
@@ -277,7 +286,7 @@ double FusionPlanner::hidden(const Problem& p) const {
   return weight * ((p.bytes_read + p.bytes_written) * byte_time_ + flops);
 }
 
-bool FusionPlanner::convex(const std::vector<uint32_t>& members) const {
+bool FusionPlanner::is_convex(const std::vector<uint32_t>& members) const {
   const uint32_t last = members.back();
   auto inside = [&](uint32_t op) { return std::binary_search(members.begin(), members.end(), op); };
   std::vector<uint32_t> stack;
@@ -300,26 +309,29 @@ bool FusionPlanner::convex(const std::vector<uint32_t>& members) const {
 namespace {
 
 // The operands of a set as one kernel: what comes in, the main op's own first, and what others read.
-void add_traffic(const FusionGraph& g, const std::vector<uint32_t>& members, const Tiling& tiling, Problem& p) {
-  auto inside = [&](uint32_t op) { return op != UINT32_MAX && std::binary_search(members.begin(), members.end(), op); };
+void add_traffic(const FusionGraph& g, const std::vector<uint32_t>& members, const Tiling& tiling, const Places& ops, Places& values, Problem& p) {
+  auto inside = [&](uint32_t op) { return op != UINT32_MAX && ops.of(op) != Places::none; };
   const Op& main = *tiling.main;
-  std::map<uint32_t, double> in;
+  std::vector<double> in;
+  values.forget(g.maker.size());
   for (uint32_t i : members)
-    for (size_t k = 0; k < g.ops[i].inputs.size(); ++k)
-      if (!inside(g.maker[g.ops[i].inputs[k]])) {
-        double& bytes = in[g.ops[i].inputs[k]];
-        bytes = std::max(bytes, g.ops[i].input_bytes[k]);
-      }
+    for (size_t k = 0; k < g.ops[i].inputs.size(); ++k) {
+      const uint32_t value = g.ops[i].inputs[k];
+      if (inside(g.maker[value])) continue;
+      if (values.of(value) == Places::none) values.set(value, in.size()), in.push_back(0);
+      double& bytes = in[values.of(value)];
+      bytes = std::max(bytes, g.ops[i].input_bytes[k]);
+    }
   double grid_bytes = 0;
-  for (const auto& [value, bytes] : in) grid_bytes = std::max(grid_bytes, bytes);
+  for (double bytes : in) grid_bytes = std::max(grid_bytes, bytes);
   for (size_t k = 0; k < 2 && is_product(main.kind); ++k) {
     const DType type = k < main.problem.operands.size() ? main.problem.operands[k].dtype : DType::float32;
-    const auto at = k < main.inputs.size() ? in.find(main.inputs[k]) : in.end();
-    p.operands.push_back({type, at == in.end() ? 0 : at->second, false});
-    if (at != in.end()) in.erase(at);
+    const uint32_t at = k < main.inputs.size() ? values.of(main.inputs[k]) : Places::none;
+    p.operands.push_back({type, at == Places::none ? 0 : std::exchange(in[at], 0), false});
   }
   const DType other = main.problem.operands.empty() ? DType::float32 : main.problem.operands.front().dtype;
-  for (const auto& [value, bytes] : in) p.operands.push_back({other, bytes * (near(bytes, grid_bytes) ? tiling.reload : 1), false});
+  for (double bytes : in)
+    if (bytes > 0) p.operands.push_back({other, bytes * (near(bytes, grid_bytes) ? tiling.reload : 1), false});
   // The last op's output is the result; what else is written comes after it.
   for (auto at = members.rbegin(); at != members.rend(); ++at)
     for (size_t j = 0, i = *at; j < g.ops[i].outputs.size(); ++j) {
@@ -357,7 +369,7 @@ void as_attention(Problem& p, const Op& first, const Op& second) {
 
 }  // namespace
 
-FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
+FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members, bool convex) const {
   FusedKernel out;
   auto refuse = [&](std::string_view why) {
     out.limit = why;
@@ -370,9 +382,11 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
     out.cost = out.seconds + hidden(op.problem);
     return out;
   }
-  const Tiling tiling(g_, members, scratch_);
+  ops_.forget(g_.ops.size());
+  for (size_t k = 0; k < members.size(); ++k) ops_.set(members[k], k);
+  const Tiling tiling(g_, members, scratch_, ops_, values_);
   if (!tiling.limit.empty()) return refuse(tiling.limit);
-  if (!convex(members)) return refuse("a path leaves and comes back");
+  if (!convex && !is_convex(members)) return refuse("a path leaves and comes back");
   const Op& main = *tiling.main;
   Problem& p = out.problem;
   p.kind = main.kind, p.math = main.problem.math, p.factors = main.problem.factors, p.causal = main.problem.causal;
@@ -384,7 +398,7 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
     p.vector_flops += own.vector_flops * tiling.repeat[k];
     if (tiling.products.size() == 1 && tiling.feeds_product(k)) prologue += own.vector_flops * tiling.repeat[k];
   }
-  add_traffic(g_, members, tiling, p);
+  add_traffic(g_, members, tiling, ops_, values_, p);
   if (tiling.siblings) {
     double wide = 0;
     for (size_t k : tiling.products) wide += g_.ops[members[k]].n;
@@ -406,7 +420,7 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members) const {
   if (tiling.attention && model_ == TimeModel::kernel) {
     std::vector<uint32_t> first, second;
     for (size_t k = 0; k < members.size(); ++k) (tiling.makes_scores(k) ? first : second).push_back(members[k]);
-    const FusedKernel scores = kernel(first), values = kernel(second);
+    const FusedKernel scores = kernel(first, true), values = kernel(second, true);
     if (scores.valid && values.valid) *t.predicted = std::min(*t.predicted, scores.seconds + values.seconds);
   }
   out.valid = true, out.seconds = *t.predicted, out.cost = out.seconds + hidden(p), out.time = t;

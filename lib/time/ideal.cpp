@@ -12,16 +12,13 @@ Time roofline(const Problem& problem, const Hardware& hardware, Explanation* exp
     time.math = time.hbm = time.net = time.ideal = time.predicted = 0;
     return time;
   }
-  auto explain = [&](std::string term, double seconds, std::string why) {
-    if (explanation) explanation->push_back({std::move(term), seconds, std::move(why)});
-  };
   auto part = [&](double amount, std::optional<double> rate, std::string_view what, const char* unit) -> std::optional<double> {
     if (amount == 0) return 0;
     if (!rate) {
       time.missing = what;
       return std::nullopt;
     }
-    explain(std::string(what), amount / *rate, format_quantity(amount, unit) + " at " + format_rate(*rate, unit));
+    if (explanation) explanation->push_back({std::string(what), amount / *rate, format_quantity(amount, unit) + " at " + format_rate(*rate, unit)});
     return amount / *rate;
   };
   const auto matrix = part(problem.matrix_flops, matrix_rate(hardware, problem.math), "matrix peak", "FLOP");
