@@ -46,6 +46,7 @@ struct FusionPlan {
   std::string file, hardware, time_model = "ideal";
   std::optional<Layout> layout;                 // all of it is of one rank then
   std::vector<FusionCandidate> candidates;      // the chosen groups, most saved first
+  std::optional<int64_t> in_bodies;             // ops in bodies of Loop, If and Scan, which are not searched
   std::vector<std::string> already_fused;       // ops of the file that are fused ones: "FusedMatMul × 12"
   double model_time_before = 0, model_time_after = 0;
   std::optional<std::string> bound_before, bound_after;
@@ -89,6 +90,7 @@ template <class F> void fields(F&& field, const FusionPlan& p) {
   field("time_model", p.time_model, Unit::none, "ideal or kernel");
   field("layout", p.layout, Unit::none, "of which one rank is planned");
   field("candidates", p.candidates, Unit::none, "chosen groups, most saved first");
+  field("in_bodies", p.in_bodies, Unit::count, "ops in bodies of Loop, If and Scan, which are not searched");
   field("already_fused", p.already_fused, Unit::none, "fused ops of the file");
   field("model_time_before", p.model_time_before, Unit::second, "of the whole model");
   field("model_time_after", p.model_time_after, Unit::second, "with all groups fused");

@@ -41,27 +41,23 @@ public:
   Fuser(Module& module, const Hardware& hardware, const FuseOptions& options)
       : m_(module), hardware_(hardware), options_(options), model_(time_model(options.model)) {}
 
-  Status run() {
+  // `unfused`: what the whole model takes; absent under a layout.
+  Status run(const Analysis* unfused) {
     plan_.file = m_.file, plan_.hardware = hardware_.name, plan_.time_model = std::string(name(model_));
-    warn_of_stand_in(plan_.warnings, hardware_, model_);
     const Fold fold = fold_blocks(m_, 3);
     std::array<double, 5> by_bound{};
-    bool timed = true;
-    if (options_.parallel.layout) {
+    if (!unfused) {
+      warn_of_stand_in(plan_.warnings, hardware_, model_);
       if (Status status = read_layout(fold); !status) return status;
       for (const FusionGraph::Op& op : graph_.ops) by_bound[static_cast<size_t>(op.time.bound)] += op.seconds * static_cast<double>(op.times);
     } else {
+      plan_.warnings = unfused->warnings;
+      if (!unfused->totals.time) return Ok{};  // a figure of the hardware is missing, as a warning says
+      plan_.model_time_before = *unfused->totals.time;
+      by_bound = times_by_bound(unfused->totals);
       costing_ = std::make_unique<Costing>(m_, hardware_, model_, options_.causal);
       costing_->resolve();
-      const Totals before = total(*costing_, nullptr);
       graph_ = fusion_graph(*costing_, fold);
-      plan_.model_time_before = before.time.value_or(0), timed = before.time.has_value();
-      by_bound = bounds_before(before);
-    }
-    if (!timed) {
-      plan_.warnings.push_back(warning("peak-missing", hardware_.name + " lacks a figure that these times need; no group can be judged",
-                                       {.file = hardware_.file}, "add it to the hardware file, or choose another --dtype"));
-      return Ok{};
     }
     plan_.bound_before = most(by_bound);
     const FusionPlanner planner(graph_, hardware_, model_);
@@ -103,6 +99,7 @@ public:
     if (plan_.model_time_after > 0) plan_.bound_after = most(by_bound);
     sort_by_saving();
     name_fused_ops();
+    if (unfused) count_bodies(*unfused);
     return Ok{};
   }
   FusionPlan take() { return std::move(plan_); }
@@ -269,10 +266,16 @@ private:
     for (const auto& [type, count] : found) plan_.already_fused.push_back(fmt::format("{} × {}", type, count));
   }
 
-  static std::array<double, 5> bounds_before(const Totals& t) {
+  static std::array<double, 5> times_by_bound(const Totals& t) {
     const BoundShares s = t.bound_shares.value_or(BoundShares{});
     const double time = t.time.value_or(0);
     return {0, s.compute * time, s.memory * time, s.communication * time, s.overhead * time};
+  }
+
+  // Ops with work in bodies of Loop, If and Scan, where no groups are looked for.
+  void count_bodies(const Analysis& unfused) {
+    for (uint32_t i = 0; i < m_.nodes.size(); ++i)
+      if (m_.nodes[i].region.index != 0 && unfused.ops[i].time.value_or(0) > 0) plan_.in_bodies = plan_.in_bodies.value_or(0) + 1;
   }
 
   OpRow fused_row(size_t k, const OpRow& like, std::vector<Group>& groups, std::vector<int64_t>& group_of_kernel) const {
@@ -338,14 +341,17 @@ private:
 
 Result<FusionPlan> fuse(const Model& model, const Hardware& hardware, const FuseOptions& options) {
   Fuser fuser(model.module(), hardware, options);
-  if (options.apply && options.parallel.layout) return error("usage", "--apply and --layout do not go together", {}, "`roofcast analyze --layout` shows the rows of a rank");
-  if (Status status = fuser.run(); !status) return status.error();
-  if (!options.apply) return fuser.take();
+  if (options.parallel.layout) {
+    if (options.apply) return error("usage", "--apply and --layout do not go together", {}, "`roofcast analyze --layout` shows the rows of a rank");
+    if (Status status = fuser.run(nullptr); !status) return status.error();
+    return fuser.take();
+  }
   Result<Analysis> analysis = analyze(model, hardware, {.model = options.model, .causal = options.causal});
   if (!analysis) return analysis.error();
-  fuser.apply(*analysis);
+  if (Status status = fuser.run(&*analysis); !status) return status.error();
+  if (options.apply) fuser.apply(*analysis);
   FusionPlan plan = fuser.take();
-  plan.applied = std::move(*analysis);
+  if (options.apply) plan.applied = std::move(*analysis);
   return plan;
 }
 

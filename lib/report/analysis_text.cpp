@@ -255,6 +255,15 @@ std::string analysis_text(const Analysis& a, const ViewOptions& options) {
   return out + "\n" + coverage(a, options.color);
 }
 
+std::string next_steps(const Analysis& a) {
+  constexpr double worth_a_look = 0.1;  // of the time
+  std::vector<std::string> steps;
+  if (const auto& shares = a.totals.bound_shares; shares && shares->memory >= worth_a_look)
+    steps.push_back(fmt::format("roofcast fuse ({} of time is memory-bound)", format_share(shares->memory)));
+  if (a.time_model == "ideal") steps.push_back("--model kernel for launch and tile effects");
+  return steps.empty() ? std::string() : fmt::format("  next: {}\n", fmt::join(steps, "   ·   "));
+}
+
 std::string analysis_markdown(const Analysis& a, const ViewOptions& options) {
   std::vector<Line> lines = lines_of(a, options.by);
   sort_lines(lines, options.sort);

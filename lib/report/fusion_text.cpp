@@ -54,6 +54,7 @@ std::string summary(const FusionPlan& p) {
   std::string fused;
   for (const std::string& op : p.already_fused) fused += (fused.empty() ? "" : ", ") + op;
   if (!fused.empty()) text += "fused in the file already: " + fused + "\n";
+  if (p.in_bodies) text += fmt::format("{} ops in bodies of Loop, If and Scan are not searched\n", *p.in_bodies);
   return text;
 }
 

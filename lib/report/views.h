@@ -26,6 +26,7 @@ struct ViewOptions {
 };
 
 std::string analysis_text(const Analysis&, const ViewOptions&);
+std::string next_steps(const Analysis&);  // the line after it: commands and flags that lead on; empty: none
 std::string explanation_text(const NodeExplanation&, bool color);
 std::string analysis_markdown(const Analysis&, const ViewOptions&);
 std::string analysis_csv(const Analysis&);

@@ -43,6 +43,7 @@ Result<int> run(const Options& options, const CommonOptions& common) {
                            : latex                  ? formulas_latex(*analysis, view)
                            : common.format == "md"  ? analysis_markdown(*analysis, view)
                            : symbolic               ? formulas_text(*analysis, view)
+                                                    : options.explain.empty() ? analysis_text(*analysis, view) + next_steps(*analysis)
                                                     : analysis_text(*analysis, view);
   if (Status status = write_output(common, text); !status) return status.error();
   if (!options.html.empty())

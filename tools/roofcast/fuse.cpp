@@ -4,6 +4,8 @@
 #include "report/views.h"
 #include "roofcast/fuse.h"
 
+#include <algorithm>
+
 namespace roofcast::cli {
 namespace {
 
@@ -38,7 +40,8 @@ Result<int> run(const Options& options, const CommonOptions& common) {
   if (!options.annotate.empty())
     if (Status status = annotate(*model, *plan, options.annotate); !status) return status.error();
   print_warnings(common, plan->warnings);
-  return 0;
+  const bool uncounted = std::any_of(plan->warnings.begin(), plan->warnings.end(), [](const Diagnostic& w) { return w.code == "op-unknown" || w.code == "op-no-work"; });
+  return common.strict && uncounted ? 1 : 0;
 }
 
 std::function<Result<int>()> add(CLI::App& app, CommonOptions& common) {
