@@ -20,6 +20,7 @@ namespace {
 // earlier ones.
 enum class Cache { any, full, eight_bits };  // of keys and values
 enum class Unit16 { any, no, yes };       // whether a matrix unit multiplies
+enum class Math8 { any, no, yes };        // whether both operands have 8 bits
 struct Stage {
   std::string_view name;
   ConstantUse use;
@@ -28,11 +29,14 @@ struct Stage {
   std::optional<Kind> kind = {};
   Unit16 unit = Unit16::any;
   std::vector<CollectiveKind> collectives = {};
+  Math8 math8 = Math8::any;
 
   bool takes(const MeasuredRow& row, const KernelDevice& device) const {
     if (std::find(families.begin(), families.end(), row.family) == families.end()) return false;
     if (!collectives.empty()) return std::find(collectives.begin(), collectives.end(), row.collective.kind) != collectives.end();
     if (kind && row.problems[0].kind != *kind) return false;
+    const MathType math = row.problems.back().math;
+    if (math8 != Math8::any && (math8 == Math8::yes) != (math == MathType::fp8 || math == MathType::int8)) return false;
     if (unit != Unit16::any && (unit == Unit16::yes) != device.has_unit(row.problems[0].math)) return false;
     return cache == Cache::any || (cache == Cache::eight_bits) == (attention_shape(row.problems[0]).kv_bits <= 8);
   }
@@ -43,8 +47,8 @@ const std::vector<Stage>& stages() {
       {"softmax", ConstantUse::softmax, {"softmax_norm"}, {}, Kind::softmax},
       {"normalization", ConstantUse::normalization, {"softmax_norm"}, {}, Kind::normalization},
       {"gemm16", ConstantUse::gemm16, {"gemm_bf16"}},
-      {"gemm8", ConstantUse::gemm8, {"gemm_fp8"}},
-      {"gemm_weights", ConstantUse::gemm_weights, {"gemm_int_weight"}},
+      {"gemm8", ConstantUse::gemm8, {"gemm_fp8", "gemm_int_weight"}, {}, {}, {}, {}, Math8::yes},
+      {"gemm_weights", ConstantUse::gemm_weights, {"gemm_int_weight"}, {}, {}, {}, {}, Math8::no},
       {"gemm32", ConstantUse::gemm32, {"linear_fp32", "linear_fp32_p4"}},
       {"batched32", ConstantUse::batched32, {"bmm"}},
       {"convolution", ConstantUse::convolution, {"conv_fwd", "conv_bwd"}, {}, {}, Unit16::no},
