@@ -226,6 +226,7 @@ private:
     if (!label.name.empty()) out.label = std::move(label.name);
     for (const auto& [runtime, source] : label.implemented_by) out.implemented_by.push_back({std::string(runtime), std::string(source)});
     out.why = fmt::format("{} kept on the chip, {} launches less", format_bytes(out.bytes_saved), out.launches_saved);
+    for (uint32_t i : c.kernel.folded) out.why += fmt::format("; {} is a constant fold: it changes the weights before the model runs", m_.names[m_[graph_.ops[i].node].op_type]);
     if (const std::string limits = planner.limits_of(c.members); !limits.empty()) out.why += "; grows no further: " + limits;
     return out;
   }

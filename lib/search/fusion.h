@@ -47,6 +47,7 @@ struct FusionGraph {
     double rows = 0;                // of m: what operand A alone gives
     double head = 0;                // of a product of activations: its output's last dim
     bool weighted = false;          // a product with a weight
+    bool scales = false;            // by weights alone, channel by channel: folds into the weights of a product before it
     bool alone = false;             // cannot be fused at all
     Collective exchange;            // of a collective between ops of a layout, which has no node of its own
     std::vector<uint32_t> inputs;   // values (roots)
@@ -78,6 +79,7 @@ struct FusedKernel {
   double bytes = 0;             // traffic
   double on_chip = 0;           // bytes of a tile
   Problem problem;
+  std::vector<uint32_t> folded; // members that go into the weights before the model runs
 };
 
 // Places by number, all forgotten at once: a map whose clearing costs nothing.

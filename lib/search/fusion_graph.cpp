@@ -182,6 +182,8 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold, const Sharding* sha
       const Value& v = m[inputs[i]];
       if (is_product(op.kind) && i < 2 && (v.storage == Storage::weight || v.storage == Storage::constant)) op.weighted = true;
     }
+    op.scales = op.kind == Kind::normalization && inputs.size() > 1 &&
+                std::all_of(inputs.begin() + 1, inputs.end(), [&](ValueId v) { return !v.valid() || m[v].storage == Storage::weight || m[v].storage == Storage::constant; });
     const auto index = static_cast<uint32_t>(g.ops.size());
     size_t out = 0;
     while (out < op.problem.operands.size() && !op.problem.operands[out].is_output) ++out;
@@ -196,6 +198,7 @@ FusionGraph fusion_graph(Costing& costing, const Fold& fold, const Sharding* sha
     if (!outputs.empty() && outputs[0].valid() && m[outputs[0]].type && m[outputs[0]].type->is_tensor())
       op.elements = local(evaluate_real(m[outputs[0]].type->elements(), costing.values()).value_or(0), false);
     if (op.work) read_access(op, slots);
+    op.scales &= op.reduced.length == 1;
     double pass = 1, summed = 1, n = 1, first = 1, rows = 1;
     for (const FactorSize& f : op.problem.factors) {
       const auto size = static_cast<double>(f.size);

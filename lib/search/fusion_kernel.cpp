@@ -56,7 +56,7 @@ public:
   Tiling(const FusionGraph& graph, const std::vector<uint32_t>& members, double scratch, const Places& ops, Places& values)
       : g_(graph), members_(members), scratch_(scratch), ops_(ops), values_(values) {
     limit = members.size() > FusionPlanner::most_ops ? "too many ops" : fit();
-    if (limit.empty()) count_repeats();
+    if (limit.empty()) count_repeats(), fold_constants();
   }
 
   std::string_view limit;          // why there is no such kernel; empty: there is
@@ -66,6 +66,7 @@ public:
   double reload = 1;               // times that operands of the whole grid are read
   double on_chip = 0;              // bytes
   std::array<double, FusionPlanner::most_ops> repeat;  // how often each member is computed
+  bool folds(size_t k) const { return has(folded_, k); }    // into the weights of the product before it
   bool feeds_product(size_t k) const { return has(before_, k); }
   bool makes_scores(size_t k) const { return has(scores_, k); }  // of attention: all up to what its second product reads of the first
 
@@ -247,6 +248,16 @@ private:
     return {};
   }
 
+  // What scales a product's result by weights alone changes its weights instead, if nothing else reads that result.
+  void fold_constants() {
+    for (const Use& u : uses_) {
+      const Op& from = op(u.from);
+      const bool constant = has(folded_, u.from) || (is_product(from.kind) && from.weighted);
+      if (u.slot > 0 || !op(u.to).scales || !constant || g_.uses[from.outputs[0]] > 1) continue;
+      folded_ |= bit(u.to), repeat[u.to] = 0;
+    }
+  }
+
   // How often each member is computed: once for each place that it is broadcast to, unless that is the line
   // that a core has at hand; operands of a product once for each tile that reads them.
   void count_repeats() {
@@ -274,6 +285,7 @@ private:
   std::vector<size_t> reducers_;
   Mask before_ = 0;                // feeds a product
   Mask scores_ = 0;                // of attention: feeds the second product through the first's result
+  Mask folded_ = 0;
   Mask line_ = 0;                  // one value for each line
 };
 
@@ -317,7 +329,7 @@ void add_traffic(const FusionGraph& g, const std::vector<uint32_t>& members, con
   for (uint32_t i : members)
     for (size_t k = 0; k < g.ops[i].inputs.size(); ++k) {
       const uint32_t value = g.ops[i].inputs[k];
-      if (inside(g.maker[value])) continue;
+      if (inside(g.maker[value]) || tiling.folds(ops.of(i))) continue;
       if (values.of(value) == Places::none) values.set(value, in.size()), in.push_back(0);
       double& bytes = in[values.of(value)];
       bytes = std::max(bytes, g.ops[i].input_bytes[k]);
@@ -396,6 +408,7 @@ FusedKernel FusionPlanner::kernel(const std::vector<uint32_t>& members, bool con
     const Problem& own = g_.ops[members[k]].problem;
     p.matrix_flops += own.matrix_flops;
     p.vector_flops += own.vector_flops * tiling.repeat[k];
+    if (tiling.folds(k)) out.folded.push_back(members[k]);
     if (tiling.products.size() == 1 && tiling.feeds_product(k)) prologue += own.vector_flops * tiling.repeat[k];
   }
   add_traffic(g_, members, tiling, ops_, values_, p);

@@ -114,16 +114,20 @@ public:
   }
   // An addition of a vector of weights, or a product that has one.
   bool bias() const {
-    if (any({"BiasGelu"})) return true;
-    return std::any_of(members_.begin(), members_.end(), [&](uint32_t i) {
-      const auto inputs = m_.inputs(m_[g_.ops[i].node]);
-      if (type(i) == "Gemm") return inputs.size() > 2;
-      if (type(i) != "Add") return false;
-      return std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v.valid() && m_[v].storage == Storage::weight && !is_scalar(v); });
+    return any({"BiasGelu"}) || std::any_of(members_.begin(), members_.end(), [&](uint32_t i) {
+      return type(i) == "Gemm" ? m_.inputs(m_[g_.ops[i].node]).size() > 2 : type(i) == "Add" && reads_weights(i);
     });
+  }
+  // A product with a vector of weights, place by place.
+  bool scaled() const {
+    return std::any_of(members_.begin(), members_.end(), [&](uint32_t i) { return type(i) == "Mul" && reads_weights(i); });
   }
 
 private:
+  bool reads_weights(uint32_t i) const {
+    const auto inputs = m_.inputs(m_[g_.ops[i].node]);
+    return std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return v.valid() && m_[v].storage == Storage::weight && !is_scalar(v); });
+  }
   bool is_scalar(ValueId v) const {
     const Type type = m_[v].type;
     return type && type->ranked && std::all_of(type->dims.begin(), type->dims.end(), [](Expr d) { return d == Expr(1); });
@@ -161,7 +165,7 @@ FusionLabel label_of(const FusionGraph& graph, const std::vector<uint32_t>& memb
   if (f.attention()) return {"flash attention", {flash, cudnn_attention, torch_attention, ort_attention, trt_attention, trtllm_attention, vllm_attention}};
   if (f.convolutions() == 1 && f.products() == 0) {
     tail = "conv";
-    if (norm == "BN") add("BN");
+    if (norm == "BN" || (f.scaled() && f.bias())) add("BN");
     if (f.residual()) add("residual");
     if (!act.empty()) add(act);
     return {tail == "conv" ? "conv epilogue" : tail, {trt_conv, ort_conv, cudnn_conv}};

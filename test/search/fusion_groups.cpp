@@ -140,6 +140,36 @@ TEST_CASE("lines along different axes are not one kernel", "[fusion]") {
   CHECK_FALSE(valid("%a = MatMul(%x, %w) : ?\n %out = Softmax(%a) {axis = 0} : ?"));
 }
 
+TEST_CASE("batch normalization after a convolution is a constant fold", "[fusion]") {
+  const char* inputs = "%x: f16[8, 64, 56, 56]";
+  const std::string stored = "weight %w: f16[64, 64, 3, 3] bytes 73728\n weight %s: f16[64] bytes 128\n weight %b: f16[64] bytes 128\n weight %m: f16[64] bytes 128\n"
+                             " weight %v: f16[64] bytes 128\n weight %cs: f16[64, 1, 1] bytes 128\n weight %cb: f16[64, 1, 1] bytes 128";
+  const std::string conv = "%a = Conv(%x, %w) {pads = ints [1, 1, 1, 1]} : ?\n ";
+  const std::string normalize = "%n = BatchNormalization(%a, %s, %b, %m, %v) : ?\n ";
+  for (const TimeModel model : {TimeModel::ideal, TimeModel::kernel}) {
+    const FusionCase c(graph(inputs, stored, conv + normalize + "%out = Relu(%n) : ?"), model);
+    const auto groups = c.planner->plan();
+    REQUIRE(groups.size() == 1);
+    REQUIRE(groups[0].size() == 3);
+    CHECK(label_of(c.graph, groups[0], *c.module).name == "conv + BN + ReLU");
+    // Its arithmetic and its operands are gone: what is left is a convolution with Relu.
+    const FusionCase folded(graph(inputs, stored, conv + "%out = Relu(%a) : ?"), model);
+    const FusedKernel with = c.planner->kernel(groups[0]), without = folded.planner->kernel({0, 1});
+    CHECK(with.folded.size() == 1);
+    CHECK(with.problem.vector_flops == without.problem.vector_flops);
+    CHECK(with.bytes == without.bytes);
+    CHECK(with.seconds == without.seconds);
+  }
+  // By its parts it keeps its arithmetic, and its name.
+  const FusionCase parts(graph(inputs, stored, conv + "%b1 = Mul(%a, %cs) : ?\n %c1 = Add(%b1, %cb) : ?\n %out = Relu(%c1) : ?"), TimeModel::ideal);
+  const auto groups = parts.planner->plan();
+  REQUIRE(groups.size() == 1);
+  CHECK(label_of(parts.graph, groups[0], *parts.module).name == "conv + BN + ReLU");
+  // If something else reads the convolution, its weights stay as they are.
+  const FusionCase read(graph(inputs, stored, conv + normalize + "%out = Add(%n, %a) : ?"), TimeModel::ideal);
+  CHECK(read.planner->kernel({0, 1, 2}).folded.empty());
+}
+
 TEST_CASE("what is broadcast is computed again for every tile", "[fusion]") {
   // A vector made of a vector costs its arithmetic once for each row that uses it.
   const FusionCase c(graph("%x: f16[4096, 512], %b: f16[512]", "", "%a = Exp(%b) : ?\n %out = Add(%x, %a) : ?"), TimeModel::ideal);
