@@ -49,9 +49,12 @@ using Use = ConstantUse;
 
 #define CONVOLUTION(prefix, set) \
   LANE_GEMM(prefix, set.tiles, set), \
-  {prefix "_winograd", "", "multiplications saved by Winograd's algorithm, as reached", AT(set.winograd), 1, 2.25, 1.5, Use::set}, \
-  {prefix "_winograd_call", "s", "of its transforms", AT(set.winograd_call), 1e-7, 1e-4, 5e-6, Use::set}, \
-  {prefix "_winograd_bytes", "", "of image and result, that its transforms pass over", AT(set.winograd_bytes), 0.01, 20, 0.5, Use::set}, \
+  {prefix "_fused", "", "speed of Winograd's algorithm in one kernel, over a product's", AT(set.fused), 0.05, 2, 0.8, Use::set}, \
+  {prefix "_fused_call", "s", "of transforming the filters for it", AT(set.fused_call), 1e-7, 1e-4, 5e-6, Use::set}, \
+  {prefix "_apart", "", "speed of the products between its transforms, where these are kernels", AT(set.apart), 0.05, 2, 0.9, Use::set}, \
+  {prefix "_apart_call", "s", "of those kernels", AT(set.apart_call), 1e-7, 2e-4, 2e-5, Use::set}, \
+  {prefix "_transform_rate", "share", "of the memory bandwidth, of the transforms", AT(set.transform_rate), 0.05, 1.2, 0.6, Use::set}, \
+  {prefix "_transform_l2_rate", "B/clock", "from one core, of what the transforms leave in L2", AT(set.transform_l2_rate), 1, 256, 20, Use::set}, \
   {prefix "_data_share", "share", "of forward's speed, of the data's gradient", AT(set.data_share), 0.1, 2, 0.8, Use::set}, \
   {prefix "_weight_share", "share", "of forward's speed, of the weight's gradient", AT(set.weight_share), 0.1, 2, 0.7, Use::set}, \
   {prefix "_backward_call", "s", "of a gradient's further kernels", AT(set.backward_call), 1e-7, 2e-4, 1e-5, Use::set}, \

@@ -56,9 +56,12 @@ struct LaneGemmConstants {
 // Of convolutions by one sort of unit.
 struct ConvConstants {
   LaneGemmConstants tiles;        // of implicit products
-  double winograd = 1;            // multiplications of a product over those of Winograd's algorithm, as reached
-  double winograd_call = 0;       // s: of its transforms
-  double winograd_bytes = 0;      // of image and result, that its transforms read and write
+  double fused = 1;               // speed of Winograd's algorithm in one kernel, over a product's; 0: there is none
+  double fused_call = 0;          // s: of transforming the filters for it
+  double apart = 1;               // speed of the products between its transforms, where these are kernels
+  double apart_call = 0;          // s: of those kernels
+  double transform_rate = 1;      // of the memory bandwidth, of the transforms
+  double transform_l2_rate = 1e9;  // bytes a clock and core, of what they leave in L2
   double data_share = 1, weight_share = 1;  // of forward's speed, of the data's and the weight's gradient
   double backward_call = 0;       // s: of a gradient's further kernels
   double shallow = 0;             // elements of channels · taps that its indexing costs

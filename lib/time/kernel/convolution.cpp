@@ -2,7 +2,8 @@
 //
 //   implicit product  filters × (batch · output positions), deep channels · taps: tiles as in lane_gemm.cpp,
 //                     traffic of the image and the filters alone
-//   Winograd          3×3 with stride 1: fewer multiplications, 2.25 at best, by two more steps
+//   Winograd          3×3 with stride 1, in one kernel: squares of 2×2 of the result by 16 multiplications
+//                     for 36; or its transforms as kernels of their own around 36 products: 4×4 by 36 for 144
 //   pass over lines   few channels and filters a group (depthwise): nothing to make a tile of
 //
 // Backward products have the same FLOPs in other shapes: data's gradient sums over filters and taps, the
@@ -34,6 +35,41 @@ GemmShape product(const ConvShape& s) {
   return g;
 }
 
+// Multiplications of Winograd's algorithm as one product per point of a square: the channels that are
+// summed over, or squares in the weight's gradient.
+GemmShape winograd_product(const ConvShape& s, double squares, double points) {
+  const bool forward = s.direction == ConvShape::Direction::forward, weight = s.direction == ConvShape::Direction::weight;
+  GemmShape g;
+  g.batch = points * s.groups, g.math = s.math;
+  g.a_bits = g.b_bits = g.c_bits = s.bits;
+  g.m = forward || weight ? s.filters : s.channels;
+  g.n = weight ? s.channels : s.batch * squares;
+  g.k = weight ? s.batch * squares : forward ? s.channels : s.filters;
+  return g;
+}
+
+Kernel winograd_fused(const ConvShape& s, const ConvConstants& c, double slow, const KernelDevice& d, Explanation* explanation) {
+  GemmShape g = winograd_product(s, s.twos, 16);
+  g.k *= 16, g.batch /= 16;
+  const double elements = s.groups * (s.batch * (s.channels * s.image_points + s.filters * s.out_points) + s.filters * s.channels * (9 + 16));
+  Kernel k = tiled_time(g, elements * s.bits / 8, slow / c.fused, c.tiles, d, explanation);
+  k.overhead += c.fused_call, k.seconds += c.fused_call;
+  if (explanation) explanation->push_back({"Winograd", c.fused_call, "transform of the filters; squares of 2×2 in one kernel"});
+  return k;
+}
+
+Kernel winograd_apart(const ConvShape& s, const ConvConstants& c, double slow, const KernelDevice& d, Explanation* explanation) {
+  const GemmShape g = winograd_product(s, s.fours, 36);
+  const double a = s.groups * s.filters * s.channels, image = s.groups * s.batch * s.channels, result = s.groups * s.batch * s.filters, of = s.bits / 8;
+  const double wide = 36 * (a + (image + result) * s.fours) * of;
+  Kernel k = tiled_time(g, wide, slow / c.apart, c.tiles, d, explanation);
+  const double bytes = wide + (9 * a + image * s.image_points + result * s.out_points) * of;
+  const double passes = std::max(d.left_stream(wide) / (d.memory_rate * c.transform_rate), 1 / (d.cores * d.clock * c.transform_l2_rate)) * bytes;
+  k.overhead += c.apart_call, k.memory += passes, k.seconds += c.apart_call + passes;
+  if (explanation) explanation->push_back({"Winograd", c.apart_call + passes, "transforms of image, filters and result by " + format_bytes(bytes) + "; squares of 4×4"});
+  return k;
+}
+
 }  // namespace
 
 Kernel convolution_time(const ConvShape& s, const KernelDevice& d, Explanation* explanation) {
@@ -55,21 +91,19 @@ Kernel convolution_time(const ConvShape& s, const KernelDevice& d, Explanation* 
   const GemmShape g = product(s);
   // A thin image leaves threads of the loads idle.
   const double slow = (1 + c.shallow / g.k) / share;
-  const bool winograd = c.winograd > 1 && s.three_by_three && s.image_points < 2 * s.out_points && s.direction != Direction::weight;
-  Explanation direct, fast;
-  Kernel k = tiled_time(g, bytes, slow, c.tiles, d, explanation ? &direct : nullptr);
-  if (winograd) {
-    Kernel w = tiled_time(g, bytes, slow / c.winograd, c.tiles, d, explanation ? &fast : nullptr);
-    const double steps = c.winograd_call + c.winograd_bytes * (image + result) * s.bits / 8 / d.memory_rate;
-    w.seconds += steps, w.overhead += c.winograd_call, w.memory += steps - c.winograd_call;
-    if (w.seconds < k.seconds) {
-      k = w;
-      fast.push_back({"Winograd", steps, "transforms of the image and the result"});
-      direct = std::move(fast);
-    }
+  Explanation how;
+  Kernel k = tiled_time(g, bytes, slow, c.tiles, d, explanation ? &how : nullptr);
+  auto take_if_quicker = [&](auto&& algorithm) {
+    Explanation other;
+    const Kernel w = algorithm(s, c, 1 / share, d, explanation ? &other : nullptr);
+    if (w.seconds < k.seconds) k = w, how = std::move(other);
+  };
+  if (s.three_by_three && s.image_points < 2 * s.out_points) {
+    if (s.direction != Direction::weight) take_if_quicker(winograd_fused);
+    take_if_quicker(winograd_apart);
   }
   k.overhead += call, k.seconds += call;
-  if (explanation) explanation->insert(explanation->end(), direct.begin(), direct.end());
+  if (explanation) explanation->insert(explanation->end(), how.begin(), how.end());
   return k;
 }
 

@@ -69,6 +69,7 @@ struct ConvShape {
   Direction direction = Direction::forward;
   double batch = 1, groups = 1, channels = 1, filters = 1;  // channels and filters of one group
   double image_points = 1, out_points = 1, taps = 1;        // products over the spatial dims
+  double twos = 1, fours = 1;                               // squares of 2×2 and of 4×4 that cover the result
   bool three_by_three = false;
   MathType math = MathType::fp32;
   double bits = 32;

@@ -75,6 +75,7 @@ ConvShape convolution_shape(const Problem& p) {
   for (size_t i = 1; i < f.size(); ++i) {
     if (f[i].role != Role::window) continue;
     s.out_points *= size_of(f[i - 1]), s.taps *= size_of(f[i]);
+    s.twos *= blocks(size_of(f[i - 1]), 2), s.fours *= blocks(size_of(f[i - 1]), 4);
     ++spatial, threes += f[i].size == 3;
     if (f[i].operands & out) s.direction = f[i - 1].operands & out ? Direction::data : Direction::weight;
   }
