@@ -34,6 +34,8 @@ std::vector<uint32_t> signature(const FusionGraph& g, const std::vector<uint32_t
   return all;
 }
 
+constexpr double least_gain = 1e-3;   // of a group's time: what saves less is bound by something else
+
 std::string bound_text(Bound b) { return std::string(name(b)); }
 
 class Fuser {
@@ -73,19 +75,22 @@ public:
       FusedKernel kernel = planner.kernel(members);
       double saved = -kernel.seconds;
       for (uint32_t i : members) saved += graph_.ops[i].seconds;
-      if (saved > 0) groups.push_back({std::move(members), std::move(kernel), saved});
+      if (saved > least_gain * (saved + kernel.seconds)) groups.push_back({std::move(members), std::move(kernel), saved});
     }
     std::stable_sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.saved > b.saved; });
+    chosen_of_.assign(graph_.ops.size(), none);
     for (const auto& [members, kernel, saved] : groups) {
+      std::vector<std::vector<NodeId>> places = places_of(graph_, members, fold, m_);
+      std::erase_if(places, [&](const std::vector<NodeId>& place) { return std::any_of(place.begin(), place.end(), [&](NodeId id) { return taken_.contains(id.index); }); });
+      if (places.empty()) continue;
       const auto [at, is_new] = known.try_emplace(signature(graph_, members, m_), chosen_.size());
       if (is_new) chosen_.push_back({members, kernel, {}});
-      for (std::vector<NodeId>& place : places_of(graph_, members, fold, m_))
-        if (std::none_of(place.begin(), place.end(), [&](NodeId id) { return taken_.contains(id.index); })) {
-          for (NodeId id : place) taken_.insert(id.index);
-          chosen_[at->second].places.push_back(std::move(place));
-        }
+      for (uint32_t i : members) chosen_of_[i] = at->second;
+      for (std::vector<NodeId>& place : places) {
+        for (NodeId id : place) taken_.insert(id.index);
+        chosen_[at->second].places.push_back(std::move(place));
+      }
     }
-    std::erase_if(chosen_, [](const Chosen& c) { return c.places.empty(); });
     for (const Chosen& c : chosen_) plan_.candidates.push_back(candidate(c, planner));
     const size_t fused = chosen_.size();
     plan_.model_time_after = plan_.model_time_before;
@@ -165,12 +170,12 @@ private:
       if (kind != CollectiveKind::all_gather && kind != CollectiveKind::reduce_scatter && kind != CollectiveKind::all_reduce) continue;
       const bool gathers = kind == CollectiveKind::all_gather;
       double compute = 0;
-      size_t group = SIZE_MAX;
+      size_t group = none;
       uint32_t product = UINT32_MAX;
       for (const FusionGraph::Edge& e : gathers ? graph_.consumers[x] : graph_.producers[x]) {
         if (!is_product(graph_.ops[e.node].kind)) continue;
-        const size_t in = group_with(e.node);
-        const double seconds = in == SIZE_MAX ? graph_.ops[e.node].seconds : chosen_[in].kernel.seconds;
+        const size_t in = chosen_of_[e.node];
+        const double seconds = in == none ? graph_.ops[e.node].seconds : chosen_[in].kernel.seconds;
         if (seconds > compute) compute = seconds, group = in, product = e.node;
       }
       if (product == UINT32_MAX || !taken.insert(product).second) continue;
@@ -182,12 +187,12 @@ private:
       FusionCandidate c;
       c.count = op.times, c.time_before = compute + op.seconds, c.time_after = after, c.speedup = c.time_before / after;
       c.bound_before = c.bound_after = bound_text(op.seconds > compute ? Bound::communication : graph_.ops[product].time.bound);
-      const std::string inner = group == SIZE_MAX ? "matmul" : plan_.candidates[group].label.value_or("matmul");
+      const std::string inner = group == none ? "matmul" : plan_.candidates[group].label.value_or("matmul");
       const std::string moved = gathers ? "all-gather" : kind == CollectiveKind::all_reduce ? "all-reduce" : "reduce-scatter";
       c.label = gathers ? moved + " + " + inner : inner + " + " + moved;
-      c.ops = group == SIZE_MAX ? std::vector<std::string>{std::string(m_.names[m_[graph_.ops[product].node].op_type])} : plan_.candidates[group].ops;
+      c.ops = group == none ? std::vector<std::string>{std::string(m_.names[m_[graph_.ops[product].node].op_type])} : plan_.candidates[group].ops;
       c.ops.insert(gathers ? c.ops.begin() : c.ops.end(), std::string(name(kind)));
-      c.nodes = group == SIZE_MAX ? std::vector<std::string>{display_name(m_, graph_.ops[product].node)} : plan_.candidates[group].nodes;
+      c.nodes = group == none ? std::vector<std::string>{display_name(m_, graph_.ops[product].node)} : plan_.candidates[group].nodes;
       for (const auto& [runtime, source] : overlap_implementations()) c.implemented_by.push_back({std::string(runtime), std::string(source)});
       c.why = fmt::format("in {} parts: {} of compute and {} of {} over {} run beside each other but for one part", op.exchange.ranks, format_seconds(compute),
                           format_seconds(op.seconds), moved, fmt::format("{} ranks", op.exchange.ranks));
@@ -196,12 +201,6 @@ private:
       if (is_new) chosen_.emplace_back(), plan_.candidates.push_back(std::move(c));
       else plan_.candidates[at->second].count += c.count;
     }
-  }
-
-  size_t group_with(uint32_t op) const {
-    for (size_t k = 0; k < chosen_.size(); ++k)
-      if (std::binary_search(chosen_[k].members.begin(), chosen_[k].members.end(), op)) return k;
-    return SIZE_MAX;
   }
 
   FusionCandidate candidate(const Chosen& c, const FusionPlanner& planner) const {
@@ -334,7 +333,9 @@ private:
   std::unique_ptr<LayoutModel> layouts_;  // likewise, under a layout
   FusionGraph graph_;
   FusionPlan plan_;
+  static constexpr size_t none = SIZE_MAX;
   std::vector<Chosen> chosen_;
+  std::vector<size_t> chosen_of_;         // by op of the folded graph
   std::set<uint32_t> taken_;
 };
 

@@ -170,6 +170,13 @@ TEST_CASE("batch normalization after a convolution is a constant fold", "[fusion
   CHECK(read.planner->kernel({0, 1, 2}).folded.empty());
 }
 
+TEST_CASE("a collective in parts hides behind its product, but for one part and the steps", "[fusion]") {
+  // max(8, 6) + 6 / 4 + 4 · 0.1 µs, whichever is the longer.
+  CHECK(decomposed_overlap(8e-6, 6e-6, 4, 1e-7) == Approx(9.9e-6));
+  CHECK(decomposed_overlap(6e-6, 8e-6, 4, 1e-7) == Approx(9.9e-6));
+  CHECK(decomposed_overlap(8e-6, 6e-6, 1, 0) == Approx(14e-6));
+}
+
 TEST_CASE("what is broadcast is computed again for every tile", "[fusion]") {
   // A vector made of a vector costs its arithmetic once for each row that uses it.
   const FusionCase c(graph("%x: f16[4096, 512], %b: f16[512]", "", "%a = Exp(%b) : ?\n %out = Add(%x, %a) : ?"), TimeModel::ideal);
