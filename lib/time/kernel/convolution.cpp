@@ -48,13 +48,20 @@ GemmShape winograd_product(const ConvShape& s, double squares, double points) {
   return g;
 }
 
+// Seconds of passes that transform: what they leave in L2 at its rate, all else at main memory's.
+double passes(double bytes, double kept, const ConvConstants& c, const KernelDevice& d) {
+  return std::max(d.left_stream(kept) / (d.memory_rate * c.transform_rate), 1 / (d.cores * d.clock * c.transform_l2_rate)) * bytes;
+}
+
 Kernel winograd_fused(const ConvShape& s, const ConvConstants& c, double slow, const KernelDevice& d, Explanation* explanation) {
   GemmShape g = winograd_product(s, s.twos, 16);
   g.k *= 16, g.batch /= 16;
-  const double elements = s.groups * (s.batch * (s.channels * s.image_points + s.filters * s.out_points) + s.filters * s.channels * (9 + 16));
-  Kernel k = tiled_time(g, elements * s.bits / 8, slow / c.fused, c.tiles, d, explanation);
-  k.overhead += c.fused_call, k.seconds += c.fused_call;
-  if (explanation) explanation->push_back({"Winograd", c.fused_call, "transform of the filters; squares of 2×2 in one kernel"});
+  const double filters = s.groups * s.filters * s.channels * s.bits / 8;
+  const double elements = s.groups * s.batch * (s.channels * s.image_points + s.filters * s.out_points);
+  Kernel k = tiled_time(g, elements * s.bits / 8 + 16 * filters, slow / c.fused, c.tiles, d, explanation);
+  const double transform = passes((9 + 16) * filters, (9 + 16) * filters, c, d);
+  k.overhead += c.fused_call, k.memory += transform, k.seconds += c.fused_call + transform;
+  if (explanation) explanation->push_back({"Winograd", c.fused_call + transform, "transform of the filters; squares of 2×2 in one kernel"});
   return k;
 }
 
@@ -64,9 +71,9 @@ Kernel winograd_apart(const ConvShape& s, const ConvConstants& c, double slow, c
   const double wide = 36 * (a + (image + result) * s.fours) * of;
   Kernel k = tiled_time(g, wide, slow / c.apart, c.tiles, d, explanation);
   const double bytes = wide + (9 * a + image * s.image_points + result * s.out_points) * of;
-  const double passes = std::max(d.left_stream(wide) / (d.memory_rate * c.transform_rate), 1 / (d.cores * d.clock * c.transform_l2_rate)) * bytes;
-  k.overhead += c.apart_call, k.memory += passes, k.seconds += c.apart_call + passes;
-  if (explanation) explanation->push_back({"Winograd", c.apart_call + passes, "transforms of image, filters and result by " + format_bytes(bytes) + "; squares of 4×4"});
+  const double transforms = passes(bytes, wide, c, d);
+  k.overhead += c.apart_call, k.memory += transforms, k.seconds += c.apart_call + transforms;
+  if (explanation) explanation->push_back({"Winograd", c.apart_call + transforms, "transforms of image, filters and result by " + format_bytes(bytes) + "; squares of 4×4"});
   return k;
 }
 
