@@ -84,16 +84,34 @@ private:
       if (op(k).times != op(members_.size() - 1).times && members_.back() - members_.front() > 512) return "too far apart";
       if (is_product(op(k).kind)) products.push_back(k);
       if (reduces(op(k))) reducers_.push_back(k);
+    }
+    if (std::string_view why = products_agree(); !why.empty()) return why;
+    for (size_t k = 0; k < members_.size(); ++k)
       for (size_t i = 0; i < op(k).inputs.size(); ++i)
         if (const uint32_t from = maker(op(k).inputs[i]); from != Places::none) uses_.push_back({from, k, i});
-    }
     if (!connected()) return "not connected";
     for (size_t p : products) before_ |= before(p);
     if (std::string_view why = same_lines(); !why.empty()) return why;
     if (products.empty()) return pointwise();
     if (products.size() == 1) return one_product();
-    const bool chained = std::any_of(products.begin(), products.end(), [&](size_t p) { return has(before_, p); });
-    return chained ? two_products() : sibling_products();
+    return siblings ? sibling_products() : two_products();
+  }
+
+  // Several products are siblings, with weights and one operand, or the two of an attention.
+  std::string_view products_agree() {
+    if (products.size() < 2) return {};
+    main = &op(products[0]);
+    siblings = main->weighted;
+    for (size_t p : products) {
+      const Op& o = op(p);
+      if (o.kind != Kind::contraction || o.weighted != siblings) return "two products with weights";
+      if (siblings && (o.inputs.empty() || o.inputs[0] != main->inputs[0] || !near(o.k, main->k) || !near(o.m, main->m))) return "two products with weights";
+    }
+    if (siblings) return {};
+    if (products.size() > 2) return "more than two products";
+    const Op& second = op(products[1]);
+    if (!near(second.k, main->head)) return "shape mismatch";
+    return main->k > widest_head || second.n > widest_head ? "tile too large" : "";
   }
 
   bool connected() const {
@@ -202,14 +220,10 @@ private:
 
   // Independent products of one operand.
   std::string_view sibling_products() {
-    siblings = true;
-    main = &op(products[0]);
     double widest = 0;
     for (size_t p : products) {
-      const Op& o = op(p);
-      if (o.kind != Kind::contraction || !o.weighted) return "more than one product";
-      if (o.inputs.empty() || o.inputs[0] != main->inputs[0] || !near(o.k, main->k) || !near(o.m, main->m)) return "more than one product";
-      widest = std::max(widest, o.elements);
+      if (has(before_, p)) return "two products with weights";
+      widest = std::max(widest, op(p).elements);
     }
     for (size_t k = 0; k < members_.size(); ++k) {
       if (is_product(op(k).kind)) continue;
@@ -223,12 +237,9 @@ private:
 
   // Two products with lines of scores between, which are never whole.
   std::string_view two_products() {
-    if (products.size() != 2) return "more than two products";
-    const Op& first = op(products[0]);
+    if (!has(before_, products[0])) return "two products side by side";
+    const Op& first = *main;
     const Op& second = op(products[1]);
-    if (first.kind != Kind::contraction || second.kind != Kind::contraction || first.weighted || second.weighted) return "two products with weights";
-    if (!near(second.k, first.head)) return "shape mismatch";
-    if (first.k > widest_head || second.n > widest_head) return "tile too large";
     const Mask after_first = from(products[0]);
     for (size_t k = 0; k < members_.size(); ++k) {
       const Op& o = op(k);
@@ -243,7 +254,6 @@ private:
     for (const Use& u : uses_)
       if (u.to == products[1] && has(after_first, u.from)) scores_ |= bit(u.from) | before(u.from);
     attention = true;
-    main = &first;
     on_chip = (first.k + second.n + tile_columns) * tile_rows * 4;
     return {};
   }
