@@ -115,16 +115,20 @@ private:
     if (gain > least) queue_.push({gain, merged, a, b, versions_[a], versions_[b]});
   }
 
-  std::set<uint32_t> neighbours(uint32_t id) const {
-    std::set<uint32_t> found;
+  // Ascending.
+  std::vector<uint32_t> neighbours(uint32_t id) const {
+    std::vector<uint32_t> found;
+    found.reserve(16);
     for (uint32_t op : groups_[id]) {
       for (const auto* edges : {&g_.consumers[op], &g_.producers[op]})
         for (const FusionGraph::Edge& e : *edges)
-          if (group_of_[e.node] != none && group_of_[e.node] != id) found.insert(group_of_[e.node]);
+          if (group_of_[e.node] != none && group_of_[e.node] != id) found.push_back(group_of_[e.node]);
       if (is_contraction(g_.ops[op]))
         for (uint32_t other : readers_.at(g_.ops[op].inputs[0]))
-          if (group_of_[other] != id) found.insert(group_of_[other]);
+          if (group_of_[other] != id) found.push_back(group_of_[other]);
     }
+    std::sort(found.begin(), found.end());
+    found.erase(std::unique(found.begin(), found.end()), found.end());
     return found;
   }
 
@@ -250,6 +254,7 @@ private:
 
   std::vector<uint32_t> together(uint32_t a, uint32_t b) const {
     std::vector<uint32_t> members;
+    members.reserve(groups_[a].size() + groups_[b].size());
     std::merge(groups_[a].begin(), groups_[a].end(), groups_[b].begin(), groups_[b].end(), std::back_inserter(members));
     return members;
   }

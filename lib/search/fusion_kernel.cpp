@@ -86,6 +86,7 @@ private:
       if (reduces(op(k))) reducers_.push_back(k);
     }
     if (std::string_view why = products_agree(); !why.empty()) return why;
+    uses_.reserve(2 * members_.size());
     for (size_t k = 0; k < members_.size(); ++k)
       for (size_t i = 0; i < op(k).inputs.size(); ++i)
         if (const uint32_t from = maker(op(k).inputs[i]); from != Places::none) uses_.push_back({from, k, i});
@@ -335,6 +336,7 @@ void add_traffic(const FusionGraph& g, const std::vector<uint32_t>& members, con
   auto inside = [&](uint32_t op) { return op != UINT32_MAX && ops.of(op) != Places::none; };
   const Op& main = *tiling.main;
   std::vector<double> in;
+  in.reserve(members.size()), p.operands.reserve(members.size());
   values.forget(g.maker.size());
   for (uint32_t i : members)
     for (size_t k = 0; k < g.ops[i].inputs.size(); ++k) {
