@@ -29,6 +29,7 @@ struct AccuracyGroup {
   bool bound = true;                 // bars hold for it; else it is reported only
   int64_t rows = 0;
   std::optional<double> median_abs_error, mape, p90, bias, kendall_tau;
+  std::optional<double> bound_agreement;  // of products: how often the bound is the one that the times' slope shows
   // Of layouts: which set of cases; order over it; of groups that differ in layout alone, how often the
   // predicted best is the measured one, and how much slower it is on average.
   std::optional<std::string> set;
@@ -61,6 +62,19 @@ struct Accuracy {
   std::vector<Diagnostic> warnings;
 };
 
+// What one constant of the kernel model buys: errors with it, and with "no such effect" in its place, all
+// others left as they are.
+struct AblationRow {
+  std::string use, constant, meaning;
+  int64_t rows = 0;
+  double median_with = 0, median_without = 0, p90_with = 0, p90_without = 0;
+};
+struct Ablation {
+  std::vector<AblationRow> rows;
+  std::vector<Diagnostic> warnings;
+};
+Result<Ablation> ablation(const std::vector<std::string>& files);
+
 // Published cases of layouts (columns of layouts/published.csv) against predicted steps.
 Result<Accuracy> layout_accuracy(const std::vector<std::string>& files, const AccuracyOptions& options);
 
@@ -80,6 +94,7 @@ template <class F> void fields(F&& field, const AccuracyGroup& g) {
   field("p90", g.p90, Unit::share, "nine tenths of the errors are smaller");
   field("bias", g.bias, Unit::share, "median of (predicted − measured) / measured");
   field("kendall_tau", g.kendall_tau, Unit::none, "order of predictions against order of times");
+  field("bound_agreement", g.bound_agreement, Unit::share, "products whose bound the slope of the times confirms");
   field("set", g.set, Unit::none, "of layouts: where the cases come from");
   field("of_rows", g.of_rows, Unit::count, "cases of the set");
   field("spearman", g.spearman, Unit::none, "rank correlation");
@@ -105,6 +120,20 @@ template <class F> void fields(F&& field, const WorstRow& w) {
   field("predicted", w.predicted, Unit::second, "by the kernel model");
   field("error", w.error, Unit::share, "(predicted − measured) / measured");
   field("terms", w.terms, Unit::none, "of the prediction");
+}
+template <class F> void fields(F&& field, const AblationRow& r) {
+  field("use", r.use, Unit::none, "sort of kernel");
+  field("constant", r.constant, Unit::none, "of the kernel model");
+  field("meaning", r.meaning, Unit::none, "what it stands for");
+  field("rows", r.rows, Unit::count, "rows that were not fitted on");
+  field("median_with", r.median_with, Unit::share, "median absolute error");
+  field("median_without", r.median_without, Unit::share, "the same without the effect");
+  field("p90_with", r.p90_with, Unit::share, "nine tenths of the errors are smaller");
+  field("p90_without", r.p90_without, Unit::share, "the same without the effect");
+}
+template <class F> void fields(F&& field, const Ablation& a) {
+  field("rows", a.rows, Unit::none, "by sort of kernel and constant");
+  field("warnings", a.warnings, Unit::none, "faults that do not end the command");
 }
 template <class F> void fields(F&& field, const Accuracy& a) {
   field("groups", a.groups, Unit::none, "errors by source, device, family and model");

@@ -49,6 +49,51 @@ AccuracyGroup summarise(const std::vector<Sample>& samples) {
   return g;
 }
 
+// How often the ideal bound of a product is the one that its time shows: as one side of a product grows,
+// the time of a compute-bound one grows as the FLOPs do, of a memory-bound one as the bytes do. Of pairs
+// that lie on the same side of the knee, twice away from it, and whose FLOPs and bytes grow unlike.
+class BoundStudy {
+public:
+  void add(const MeasuredRow& row, const RowDevice& device) {
+    if (row.family != "gemm_bf16" || row.seconds < least_seconds) return;
+    const Problem& p = row.problems.back();
+    const Time t = roofline(p, device.hardware);
+    if (!t.math || !t.hbm) return;
+    const GemmShape s = gemm_shape(p);
+    const double away = *t.math / *t.hbm;
+    if (away < 2 && away > 0.5) return;
+    lines_[{std::string(row.gpu), std::string(row.source), std::string(row.stack) + "|" + std::string(row.dtype), s.n, s.k}].push_back(
+        {s.m, row.seconds, p.bytes_read + p.bytes_written, away > 1});
+  }
+
+  std::optional<double> agreement(const std::string& gpu, const std::string& source) const {
+    int64_t pairs = 0, agree = 0;
+    for (const auto& [key, points] : lines_) {
+      if (std::get<0>(key) != gpu || std::get<1>(key) != source) continue;
+      std::vector<Point> sorted = points;
+      std::sort(sorted.begin(), sorted.end(), [](const Point& a, const Point& b) { return a.m < b.m; });
+      for (size_t i = 0, j = 1; j < sorted.size(); ++j) {
+        const Point &a = sorted[i], &b = sorted[j];
+        if (b.m < least_growth * a.m) continue;
+        i = j;
+        const double growth = std::log(b.m / a.m), by_bytes = std::log(b.bytes / a.bytes) / growth;
+        if (a.compute != b.compute || 1 - by_bytes < least_difference) continue;
+        const double slope = std::log(b.seconds / a.seconds) / growth;
+        ++pairs, agree += (std::abs(slope - 1) < std::abs(slope - by_bytes)) == a.compute;
+      }
+    }
+    return pairs >= 20 ? std::optional(static_cast<double>(agree) / static_cast<double>(pairs)) : std::nullopt;
+  }
+
+private:
+  static constexpr double least_seconds = 20e-6, least_growth = 4, least_difference = 0.3;
+  struct Point {
+    double m, seconds, bytes;
+    bool compute;
+  };
+  std::map<std::tuple<std::string, std::string, std::string, double, double>, std::vector<Point>> lines_;
+};
+
 class Study {
 public:
   Study(const MeasuredTables& tables, const AccuracyOptions& options) : t_(tables), options_(options) {}
@@ -107,6 +152,7 @@ private:
     const auto ideal = row.run ? models_.find(row, device, TimeModel::ideal, reason) : ideal_row_time(row, device);
     const auto kernel = row.run ? models_.find(row, device, TimeModel::kernel, reason) : kernel_time_of(row, device);
     if (!reason.empty()) return unpredicted(reason);
+    if (!row.run) bounds_.add(row, device);
     if (!ideal || !kernel) {
       unpredicted(std::string(row.gpu) + " has no figure for " + std::string(row.family) + " in " + std::string(row.dtype));
       return;
@@ -126,6 +172,7 @@ private:
         AccuracyGroup g = summarise(entry.samples[model]);
         std::tie(g.family, g.gpu, g.source) = key;
         g.fitted = !without_ ? "device" : options_.new_generation ? "none" : "family";
+        if (model == 0 && g.family == "gemm_bf16_20us") g.bound_agreement = bounds_.agreement(g.gpu, g.source);
         g.bound = entry.bound, g.model = name(static_cast<TimeModel>(model));
         a_.groups.push_back(std::move(g));
       }
@@ -154,6 +201,7 @@ private:
   std::map<Key, Entry> groups_;
   std::vector<std::tuple<double, double, const MeasuredRow*>> ranked_;  // |log error|, predicted
   ModelTimes models_;
+  BoundStudy bounds_;
 };
 
 }  // namespace

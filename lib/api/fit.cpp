@@ -1,5 +1,6 @@
 #include "roofcast/fit.h"
 
+#include "api/fit_stages.h"
 #include "api/fit_tables.h"
 #include "support/diagnostic.h"
 #include "time/fit.h"
@@ -15,55 +16,6 @@
 
 namespace roofcast {
 namespace {
-
-// One fit after another: which rows decide over which constants. Later ones see the constants of
-// earlier ones.
-enum class Cache { any, full, eight_bits };  // of keys and values
-enum class Unit16 { any, no, yes };       // whether a matrix unit multiplies
-enum class Math8 { any, no, yes };        // whether both operands have 8 bits
-struct Stage {
-  std::string_view name;
-  ConstantUse use;
-  std::vector<std::string_view> families;
-  Cache cache = Cache::any;
-  std::optional<Kind> kind = {};
-  Unit16 unit = Unit16::any;
-  std::vector<CollectiveKind> collectives = {};
-  Math8 math8 = Math8::any;
-
-  bool takes(const MeasuredRow& row, const KernelDevice& device) const {
-    if (std::find(families.begin(), families.end(), row.family) == families.end()) return false;
-    if (!collectives.empty()) return std::find(collectives.begin(), collectives.end(), row.collective.kind) != collectives.end();
-    if (kind && row.problems[0].kind != *kind) return false;
-    const MathType math = row.problems.back().math;
-    if (math8 != Math8::any && (math8 == Math8::yes) != (math == MathType::fp8 || math == MathType::int8)) return false;
-    if (unit != Unit16::any && (unit == Unit16::yes) != device.has_unit(row.problems[0].math)) return false;
-    return cache == Cache::any || (cache == Cache::eight_bits) == (attention_shape(row.problems[0]).kv_bits <= 8);
-  }
-};
-const std::vector<Stage>& stages() {
-  static const std::vector<Stage> all = {
-      {"pointwise", ConstantUse::pointwise, {"pointwise"}},
-      {"softmax", ConstantUse::softmax, {"softmax_norm"}, {}, Kind::softmax},
-      {"normalization", ConstantUse::normalization, {"softmax_norm"}, {}, Kind::normalization},
-      {"gemm16", ConstantUse::gemm16, {"gemm_bf16"}},
-      {"gemm8", ConstantUse::gemm8, {"gemm_fp8", "gemm_int_weight"}, {}, {}, {}, {}, Math8::yes},
-      {"gemm_weights", ConstantUse::gemm_weights, {"gemm_int_weight"}, {}, {}, {}, {}, Math8::no},
-      {"gemm32", ConstantUse::gemm32, {"linear_fp32", "linear_fp32_p4"}},
-      {"batched32", ConstantUse::batched32, {"bmm"}},
-      {"convolution", ConstantUse::convolution, {"conv_fwd", "conv_bwd"}, {}, {}, Unit16::no},
-      {"convolution16", ConstantUse::convolution16, {"conv_fwd", "conv_bwd"}, {}, {}, Unit16::yes},
-      {"prefill", ConstantUse::prefill, {"attention_prefill"}, Cache::full},
-      {"prefill8", ConstantUse::prefill8, {"attention_prefill"}, Cache::eight_bits},
-      {"decode", ConstantUse::decode, {"attention_decode"}, Cache::full},
-      {"decode8", ConstantUse::decode8, {"attention_decode"}, Cache::eight_bits},
-      {"all_reduce", ConstantUse::all_reduce, {"collectives"}, {}, {}, {}, {CollectiveKind::all_reduce}},
-      {"gather", ConstantUse::gather, {"collectives"}, {}, {}, {}, {CollectiveKind::all_gather, CollectiveKind::reduce_scatter}},
-      {"exchange", ConstantUse::exchange, {"collectives"}, {}, {}, {}, {CollectiveKind::all_to_all}},
-      {"send", ConstantUse::send, {"p2p"}, {}, {}, {}, {CollectiveKind::send_recv}},
-  };
-  return all;
-}
 
 // Rows of one device that a stage fits on, thinned evenly.
 struct Sample {
@@ -116,12 +68,12 @@ public:
       }
     }
     for (const auto& [file, devices] : groups)
-      for (const Stage& stage : stages()) fit_stage(file, devices, stage);
+      for (const FitStage& stage : fit_stages()) fit_stage(file, devices, stage);
     return std::move(fitted_);
   }
 
 private:
-  bool wanted(const Stage& stage) const {
+  bool wanted(const FitStage& stage) const {
     return options_.uses.empty() || std::find(options_.uses.begin(), options_.uses.end(), stage.name) != options_.uses.end();
   }
 
@@ -133,7 +85,7 @@ private:
     return c.name != "launch_overhead" || timings.contains(Timing::graph) || timings.contains(Timing::kernel);
   }
 
-  void fit_stage(const std::string& file, const std::vector<const RowDevice*>& devices, const Stage& stage) {
+  void fit_stage(const std::string& file, const std::vector<const RowDevice*>& devices, const FitStage& stage) {
     if (!wanted(stage)) return;
     std::vector<Sample> samples;
     std::set<Timing> timings;

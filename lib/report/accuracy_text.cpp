@@ -27,6 +27,15 @@ std::string finish(const Accuracy& a, std::string out) {
 
 }  // namespace
 
+std::string ablation_text(const Ablation& a, bool color, bool markdown) {
+  Table table(color);
+  for (const char* header : {"sort of kernel", "constant", "what it stands for"}) table.column(header);
+  for (const char* header : {"rows", "median %", "without", "p90 %", "without"}) table.column(header, Align::right);
+  for (const AblationRow& r : a.rows)
+    table.row({r.use, r.constant, r.meaning, std::to_string(r.rows), percent(r.median_with), percent(r.median_without), percent(r.p90_with), percent(r.p90_without)});
+  return markdown ? table.markdown() : table.text();
+}
+
 std::string accuracy_text(const Accuracy& a, bool color, bool markdown) {
   Table table(color);
   if (!a.groups.empty() && a.groups[0].set) {
@@ -38,11 +47,11 @@ std::string accuracy_text(const Accuracy& a, bool color, bool markdown) {
     return finish(a, markdown ? table.markdown() : table.text());
   }
   for (const char* header : {"family", "gpu", "source", "fitted", "model"}) table.column(header);
-  for (const char* header : {"rows", "median %", "MAPE %", "p90 %", "bias %", "tau"}) table.column(header, Align::right);
+  for (const char* header : {"rows", "median %", "MAPE %", "p90 %", "bias %", "tau", "bound %"}) table.column(header, Align::right);
   for (const AccuracyGroup& g : a.groups)
     table.row({g.family + (g.bound ? "" : " (reported only)"), g.gpu, g.source, g.fitted, g.model, std::to_string(g.rows),
                percent(g.median_abs_error), percent(g.mape), percent(g.p90), percent(g.bias),
-               g.kendall_tau ? fmt::format("{:.3f}", *g.kendall_tau) : "–"});
+               g.kendall_tau ? fmt::format("{:.3f}", *g.kendall_tau) : "–", g.bound_agreement ? percent(g.bound_agreement) : ""});
   return finish(a, markdown ? table.markdown() : table.text());
 }
 

@@ -60,6 +60,7 @@ std::string validation_html(const Validation&);
 
 std::string hardware_list_text(const std::vector<Hardware>&, bool color);
 
+std::string ablation_text(const Ablation&, bool color, bool markdown);
 std::string accuracy_text(const Accuracy&, bool color, bool markdown);
 
 }  // namespace roofcast

@@ -41,6 +41,11 @@ int run(int argc, char** argv) {
   published->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
   published->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
   published->footer("Examples:\n  roofcast-accuracy layouts layouts/published.csv --worst 10\n");
+  CLI::App* ablating = app.add_subcommand("ablate", "what each constant of the kernel model buys");
+  ablating->add_option("FILES", files, "tables: CSV files with source,gpu,…,time_us")->required();
+  ablating->add_option("--format", format, "output format")->check(CLI::IsMember({"text", "json", "md"}));
+  ablating->add_option("-o,--output", output, "write to FILE instead of stdout")->type_name("FILE");
+  ablating->footer("Example:\n  roofcast-accuracy ablate measured/*.csv --format md\n");
   FitOptions fit_options;
   std::string folder;
   CLI::App* fitting = app.add_subcommand("fit", "constants of the kernel model from measured times");
@@ -66,10 +71,17 @@ int run(int argc, char** argv) {
     const Status status = write_constants(*fitted, folder);
     return status ? 0 : fail(status.error(), json);
   }
-  const Result<Accuracy> a = *published ? layout_accuracy(files, options) : accuracy(files, options);
-  if (!a) return fail(a.error(), json);
   const bool color = output.empty() && isatty(STDOUT_FILENO) && !std::getenv("NO_COLOR");
-  const std::string text = json ? to_json("roofcast/accuracy/1", *a) : accuracy_text(*a, color, format == "md");
+  std::string text;
+  if (*ablating) {
+    const Result<Ablation> a = ablation(files);
+    if (!a) return fail(a.error(), json);
+    text = json ? to_json("roofcast/ablation/1", *a) : ablation_text(*a, color, format == "md");
+  } else {
+    const Result<Accuracy> a = *published ? layout_accuracy(files, options) : accuracy(files, options);
+    if (!a) return fail(a.error(), json);
+    text = json ? to_json("roofcast/accuracy/1", *a) : accuracy_text(*a, color, format == "md");
+  }
   if (output.empty()) return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() ? 0 : 2;
   std::ofstream file(output, std::ios::binary);
   file << text;
