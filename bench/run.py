@@ -1,7 +1,8 @@
 """Times of `roofcast analyze` and `roofcast fuse` as ratios: run.py ROOFCAST FOLDER (made by make_models.py)
 
-Prints, for each model, the median of 15 runs and peak memory; for weights inside the file the ratio to
-the same graph without them; for fuse what it takes more than analyze.
+Prints, for each model, the median of 15 runs and peak memory; the kernel model's time over the ideal
+one's; for weights inside the file the ratio to the same graph without them; for fuse what it takes more
+than analyze.
 """
 import os
 import pathlib
@@ -32,6 +33,8 @@ def main():
             base = seconds
         if path.stem == "chain_1g" and base:
             line += f"  {seconds / base:.2f} x without weights"
+        ideal, _ = run([tool, "analyze", str(path), "-q", "--model", "ideal"])
+        line += f"  {seconds / ideal:.2f} x ideal model"
         fused, _ = run([tool, "fuse", str(path), "-q"])
         print(f"{line}  fuse {(fused - seconds) * 1e3:+7.1f} ms, {fused / seconds:.2f} x analyze")
 
