@@ -24,6 +24,7 @@ struct Sample {
 };
 
 constexpr size_t most_rows = 1200;
+constexpr size_t least_rows = 20;  // of a device: fewer say too little of it
 
 std::vector<const MeasuredRow*> thinned(const std::vector<const MeasuredRow*>& rows, size_t most) {
   if (rows.size() <= most) return rows;
@@ -98,7 +99,7 @@ private:
           s.rows.push_back(&row), sources.insert(row.source), timings.insert(row.timing);
       s.rows = thinned(s.rows, most_rows / devices.size() + 100);
       rows += s.rows.size();
-      if (s.rows.size() >= 5) samples.push_back(std::move(s));
+      if (s.rows.size() >= least_rows) samples.push_back(std::move(s));
     }
     std::vector<const KernelConstant*> which;
     for (const KernelConstant& c : kernel_constant_table())
